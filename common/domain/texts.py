@@ -1,0 +1,140 @@
+"""Every sentence that people read about holds and windows; golden shapes in `tests/golden`.
+
+One display zone, always printed. Relative times only in admission warnings. Nothing names another tenant's things.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, timedelta, tzinfo
+
+from common.domain.reservation import Reservation
+from common.domain.time import Instant, Window
+
+WARNING_LIMIT = 240
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """Instants as people read them."""
+
+    zone: tzinfo = UTC
+
+    def instant(self, instant: Instant, same_day_as: Instant | None = None) -> str:
+        """`2026-12-01 09:00 UTC`, or `09:00 UTC` on the day of `same_day_as`; seconds only where there are any."""
+        local = instant.astimezone(self.zone)
+        clock = local.strftime("%H:%M:%S" if local.second else "%H:%M")
+        if same_day_as is not None and same_day_as.astimezone(self.zone).date() == local.date():
+            return f"{clock} {local.tzname()}"
+        return f"{local:%Y-%m-%d} {clock} {local.tzname()}"
+
+    def window(self, window: Window) -> str:
+        """`2026-12-01 09:00–13:00 UTC`; the end with its date when that is another day."""
+        start = self.instant(window.start).rsplit(" ", 1)[0]
+        return f"{start}\N{EN DASH}{self.instant(window.end, same_day_as=window.start)}"
+
+
+def span(duration: timedelta) -> str:
+    """`4h`, `90m`, `45s`, `2d`: the largest unit that loses nothing below a tenth."""
+    seconds = int(duration.total_seconds())
+    if seconds % _DAY == 0 and seconds >= 2 * _DAY:
+        return f"{seconds // _DAY}d"
+    if seconds % _HOUR == 0 and seconds:
+        return f"{seconds // _HOUR}h"
+    if seconds % _MINUTE == 0 and seconds:
+        return f"{seconds // _MINUTE}m"
+    return f"{seconds}s"
+
+
+def in_time(duration: timedelta) -> str:
+    """`in 14 h`: for admission warnings only, a stored sentence would go stale."""
+    seconds = max(0, round(duration.total_seconds()))
+    if seconds < 2 * _MINUTE:
+        return f"in {seconds} s"
+    if seconds < 2 * _HOUR:
+        return f"in {round(seconds / _MINUTE)} min"
+    if seconds < 2 * _DAY:
+        return f"in {round(seconds / _HOUR)} h"
+    return f"in {round(seconds / _DAY)} d"
+
+
+def names(items: Sequence[str], others: int = 0, limit: int = 3) -> str:
+    """`a, b and c`, `a, b, c and 2 others`; at most `limit` names."""
+    shown = list(items[:limit])
+    rest = len(items) - len(shown) + others
+    if rest:
+        shown.append(f"{rest} other{'s' if rest > 1 else ''}")
+    *before, last = shown or [""]
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def clip(text: str, limit: int) -> str:
+    """Cut to `limit` characters with an ellipsis, control characters replaced."""
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def quoted(text: str) -> str:
+    """What a user wrote, safe to print back."""
+    return f'"{clip(text, 64)}"'
+
+
+def held_warning(reason: str, sentence: str, until: Instant | None, now: Instant) -> str:
+    """The admission warning for a hold: the stored sentence, with the relative time where it is about an opening."""
+    if until is not None and " opens " in sentence and ";" in sentence:
+        head, tail = sentence.split(";", 1)
+        return clip(f"held: {head}, {in_time(until - now)};{tail}", WARNING_LIMIT)
+    return clip(f"held: {reason}: {sentence}", WARNING_LIMIT)
+
+
+def opens(reservation: Reservation, class_label: str, window: Window, units: int, display: Display) -> str:
+    return (
+        f"reservation {reservation.name} ({units} \N{MULTIPLICATION SIGN} {class_label}) opens "
+        f"{display.instant(window.start)}; the pod starts by itself, nothing to do"
+    )
+
+
+def full(reservation: Reservation, class_label: str, window: Window, units: int, display: Display) -> str:
+    end = display.instant(window.end, same_day_as=window.start)
+    free = reservation.room
+    if free:
+        return f"{reservation.name} holds {units} {class_label}, {free} free, the pod asks more; open until {end}"
+    return (
+        f"{reservation.name} holds {units} {class_label}, all used{_by(reservation)}; "
+        f"starts when one ends; open until {end}"
+    )
+
+
+def _by(reservation: Reservation) -> str:
+    if not reservation.used_by:
+        return ""
+    listed = [name for name in reservation.used_by if not name.startswith("+")]
+    others = sum(int(name[1:]) for name in reservation.used_by if name.startswith("+"))
+    return f" by your pod{'s' if len(listed) + others > 1 else ''} {names(listed, others)}"
+
+
+def no_reservation(namespace: str, class_label: str, near: Iterable[Reservation]) -> str:
+    misses = sorted({f'{r.wish.gpu_class} "{r.name}"' for r in near})
+    has = f" (it has {names(misses)})" if misses else ""
+    return (
+        f"namespace {namespace} has no {class_label} reservation that this pod can use{has}; "
+        "book one: kubectl explain gpures.spec"
+    )
+
+
+def ended_early(reservation: Reservation, pods: int, *, evicted: bool) -> str:
+    """Warning for whoever deletes or cancels a reservation inside its window."""
+    run = f"{pods} pod{'s' if pods != 1 else ''}"
+    if evicted:
+        return f"{reservation.name} ended: {run} that used it {'are' if pods != 1 else 'is'} stopped now"
+    go_on = "run" if pods != 1 else "runs"
+    return f"{reservation.name} ended: {run} {go_on} on without guarantee and may be stopped when others need the GPUs"
+
+
+def unknown_class(asked: str, known: Iterable[str]) -> str:
+    classes = sorted(known)
+    close = difflib.get_close_matches(asked, classes, n=1)
+    hint = f"; did you mean {quoted(close[0])}?" if close else ";"
+    here = f" classes here: {', '.join(classes[:10])}." if classes else ""
+    return f"no class {quoted(asked)}{hint}{here} Fix label gpu-class on the pod template"

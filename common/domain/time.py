@@ -1,0 +1,57 @@
+"""Instants and half-open windows, all in UTC (design rule R9)."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, TypeAlias
+
+Instant: TypeAlias = datetime
+"""An aware datetime in UTC. Adapters refuse naive ones at the border."""
+
+
+class Clock(Protocol):
+    """Judges by the API server's clock; the only implementation that reads a clock is `common.adapters.clock`."""
+
+    def now(self) -> Instant:
+        """Latest instant that the API server's clock has certainly reached: windows open and guarantees end by it."""
+        ...
+
+    def uncertainty(self) -> timedelta:
+        """Width of the interval in which the API server's clock lies; over a second nothing is opened at CREATE."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """`[start, end)`. A mirrored best-effort row has zero length and contains no instant."""
+
+    start: Instant
+    end: Instant
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            msg = f"window ends at {self.end} before it starts at {self.start}"
+            raise ValueError(msg)
+
+    @property
+    def duration(self) -> timedelta:
+        return self.end - self.start
+
+    def contains(self, instant: Instant) -> bool:
+        return self.start <= instant < self.end
+
+    def overlaps(self, other: "Window") -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+def format_instant(instant: Instant) -> str:
+    """`2026-12-01T09:00:00Z`: the format of every stored instant; fractions are cut."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_instant(text: str) -> Instant:
+    """Read RFC 3339 with any offset; raises ValueError when it has none."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        msg = f"{text!r} has no offset from UTC"
+        raise ValueError(msg)
+    return parsed.astimezone(UTC)
