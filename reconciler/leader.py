@@ -1,0 +1,147 @@
+"""Holds the Lease from a thread and a connection of its own, so that a busy event loop never loses it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+
+import structlog
+
+from common.adapters import paths
+from common.adapters.kube import JSON_PATCH, Kube
+from common.domain.errors import ApiError, Conflict, NotFound
+from common.domain.time import Clock
+from reconciler.election import LeaseRecord, Sighting, Step, Timing, next_step, sight, still_leads
+from reconciler.lease import NAME, decode_lease, lease_body, lease_operations
+
+log = structlog.get_logger(__name__)
+
+
+class Leadership:
+    """`leads()` may be asked from any thread; `on_change` is called on the main loop with the new answer."""
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Kube]],
+        clock: Clock,
+        monotonic: Callable[[], float],
+        namespace: str,
+        identity: str,
+        timing: Timing,
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._monotonic = monotonic
+        self._namespace = namespace
+        self.identity = identity
+        self._timing = timing
+        self._on_change = on_change
+        self._renewed_s: float | None = None
+        self._led = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.term = 0
+        """`leaseTransitions` of the current term; with the identity it names the leader's stamp."""
+
+    def leads(self) -> bool:
+        return still_leads(self._renewed_s, self._timing, self._monotonic())
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, args=(loop,), name="lease", daemon=True)
+        self._thread.start()
+
+    async def stop(self, timeout_s: float) -> None:
+        """Give the Lease up, so that a successor starts at once; bounded."""
+        self._stopping.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, timeout_s)
+
+    def _run(self, main: asyncio.AbstractEventLoop) -> None:
+        asyncio.run(self._campaign(main))
+
+    async def _campaign(self, main: asyncio.AbstractEventLoop) -> None:
+        sighting: Sighting | None = None
+        async with self._connect() as kube:
+            try:
+                while not self._stopping.is_set():
+                    sighting = await self._round(kube, sighting)
+                    self._announce(main)
+                    await asyncio.to_thread(self._stopping.wait, self._timing.retry_s)
+                    self._announce(main)
+                await self._release(kube, sighting)
+            finally:
+                self._renewed_s = None
+                self._announce(main)
+
+    def _announce(self, main: asyncio.AbstractEventLoop) -> None:
+        leads = self.leads()
+        if leads != self._led:
+            self._led = leads
+            log.info("leader.changed", leads=leads, identity=self.identity, term=self.term)
+            with suppress(RuntimeError):  # the main loop may be gone already during shutdown
+                main.call_soon_threadsafe(self._on_change, leads)
+
+    async def _round(self, kube: Kube, before: Sighting | None) -> Sighting | None:
+        path = paths.leases(self._namespace, NAME)
+        sent_s = self._monotonic()
+        try:
+            record = decode_lease((await kube.request("GET", path, timeout_s=self._timing.retry_s)).body)
+            sighting = sight(before, record, self._monotonic())
+        except NotFound:
+            sighting = None
+        except ApiError as error:
+            log.warning("leader.lease_unreadable", error=str(error))
+            return before
+        step = next_step(self.identity, sighting, self._timing, self._monotonic())
+        if step is Step.WAIT:
+            self._renewed_s = None
+            return sighting
+        try:
+            written = await self._write(kube, step, sighting)
+        except Conflict:
+            return sighting
+        except ApiError as error:
+            log.warning("leader.lease_unwritable", error=str(error))
+            return sighting
+        self.term = written.transitions
+        self._renewed_s = sent_s
+        return Sighting(written, self._monotonic())
+
+    async def _write(self, kube: Kube, step: Step, sighting: Sighting | None) -> LeaseRecord:
+        lease_s = int(self._timing.lease_s)
+        if step is Step.CREATE or sighting is None:
+            answer = await kube.request(
+                "POST",
+                paths.leases(self._namespace),
+                body=lease_body(self._namespace, self.identity, lease_s, self._clock.now()),
+                timeout_s=self._timing.retry_s,
+            )
+        else:
+            operations = lease_operations(
+                sighting.record, self.identity, lease_s, self._clock.now(), taken=step is Step.TAKE
+            )
+            answer = await kube.request(
+                "PATCH",
+                paths.leases(self._namespace, NAME),
+                body=operations,
+                content_type=JSON_PATCH,
+                timeout_s=self._timing.retry_s,
+            )
+        return decode_lease(answer.body)
+
+    async def _release(self, kube: Kube, sighting: Sighting | None) -> None:
+        if sighting is None or sighting.record.holder != self.identity:
+            return
+        self._renewed_s = None
+        operations = lease_operations(sighting.record, "", 1, self._clock.now(), taken=False)
+        with suppress(ApiError):
+            await kube.request(
+                "PATCH",
+                paths.leases(self._namespace, NAME),
+                body=operations,
+                content_type=JSON_PATCH,
+                timeout_s=self._timing.retry_s,
+            )
+            log.info("leader.released", identity=self.identity)

@@ -1,0 +1,88 @@
+"""One class: rounds of confirmation, and the counts that operators and the webhook read."""
+
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from common.adapters.wire.gpu_class import encode_class_status
+from common.domain import class_status
+from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.gpu_class import ClassUnits
+from common.domain.reservation import TERMINAL, Phase
+from common.domain.time import Instant
+from reconciler.loops import confirming
+from reconciler.queue import Kind, Work
+from reconciler.world import World
+
+log = structlog.get_logger(__name__)
+
+COUNT_EVERY = timedelta(seconds=0.25)
+
+
+class Classes:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def handle(self, work: Work) -> None:
+        gpu_class = self._world.state.classes.get(work.name)
+        if gpu_class is None:
+            if any(r.phase not in TERMINAL for r in self._world.state.reservations_of(work.name)):
+                await confirming.deny_unknown(self._world, work.name)
+            return
+        self._world.touch(Work(Kind.COUNT, "", work.name))
+        for slice_ in self._world.state.waiting_slices(gpu_class.label):
+            self._world.touch(slice_)
+        await confirming.confirm(self._world, gpu_class)
+
+
+class ClassCounts:
+    """The status, coalesced: at most one write each `COUNT_EVERY`, and only when something differs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._written: dict[str, tuple[Instant, dict[str, Any]]] = {}
+
+    async def handle(self, work: Work) -> None:
+        world = self._world
+        gpu_class = world.state.classes.get(work.name)
+        if gpu_class is None or not world.fresh():
+            return
+        at, before = self._written.get(gpu_class.uid, (None, None))
+        if at is not None and world.now < at + COUNT_EVERY:
+            world.agenda.put(work, at + COUNT_EVERY)
+            return
+        count = world.counts.of(gpu_class)
+        nodes = world.state.nodes_of(gpu_class.label)
+        decides = world.state.class_of(gpu_class.label)
+        ready = f"{sum(1 for node in nodes if node.schedulable)}/{len(nodes)}"
+        rival = decides.name if decides is not None and decides.name != gpu_class.name else None
+        conditions = class_status.conditions(gpu_class, count.units, len(nodes), rival, world.now)
+        status = encode_class_status(count.units, ready, conditions, gpu_class.generation)
+        if count.units == gpu_class.units and before == status:
+            return
+        try:
+            await world.writes.class_status(gpu_class, _operations(status))
+        except (Conflict, NotFound, Refused) as miss:
+            log.info("class.missed", gpu_class=gpu_class.name, why=str(miss))
+            await self._again(work)
+            return
+        self._written[gpu_class.uid] = (world.now, status)
+        if _supply(gpu_class.units) != _supply(count.units):
+            for reservation in world.state.reservations_of(gpu_class.name):
+                if reservation.phase is Phase.ACTIVE:
+                    world.touch(Work(Kind.SUMMARY, *reservation.key))
+
+    async def _again(self, work: Work) -> None:
+        await self._world.writes.read_class(work.name)
+        self._world.agenda.put(work, self._world.now + COUNT_EVERY)
+
+
+def _supply(units: ClassUnits | None) -> tuple[int, int, int] | None:
+    """What puts active reservations at risk, or out of it."""
+    return (units.schedulable, units.unreserved, units.reserved) if units is not None else None
+
+
+def _operations(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Only our own fields: the counter beside them belongs to the rounds of confirmation."""
+    return [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in status.items()]

@@ -1,0 +1,253 @@
+"""A round of confirmation for one class: announce, read the counter, look, compare and swap, write (R8).
+
+However many leaders think that they lead, a promise is written only by one who announced it, then saw everything that
+was promised or announced, then won the counter, and whose announcement nobody has touched since.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from common.adapters.wire.conditions import encode_conditions
+from common.adapters.wire.reservation import encode_granted
+from common.domain import confirmation, windows
+from common.domain.confirmation import Verdict
+from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.gpu_class import GpuClass
+from common.domain.reservation import OPENABLE, Condition, Granted, Phase, Reservation
+from common.domain.time import format_instant
+from reconciler.queue import Kind, Work
+from reconciler.world import World
+
+log = structlog.get_logger(__name__)
+
+MAX_ROUND = 200
+IN_FLIGHT = 8
+AGAIN_AFTER = timedelta(seconds=1)
+APPLYING = "Applying"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    reservation: Reservation
+    verdict: Verdict
+
+
+def undecided(reservation: Reservation) -> bool:
+    if reservation.wish.cancel:
+        return False
+    return reservation.phase in (Phase.PENDING, Phase.CONFIRMING) or windows.changed(reservation)
+
+
+async def restamp(world: World) -> int:
+    """Before a new leader does anything else: touch whatever another one announced, so that its last write conflicts.
+
+    Reads a quorum list, because the informers may not have seen the last announcement yet.
+    """
+    announced = [r for r in await world.writes.list_live() if r.phase is Phase.CONFIRMING or _applying(r)]
+    await asyncio.gather(*(_announce(world, r) for r in announced))
+    return len(announced)
+
+
+async def confirm(world: World, gpu_class: GpuClass) -> None:
+    """One round; raises Conflict when another round came in between, and the queue comes back to it."""
+    rows = sorted((r for r in world.state.reservations_of(gpu_class.name) if undecided(r)), key=_order)[:MAX_ROUND]
+    if not rows:
+        return
+    if not world.fresh():
+        world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
+        return
+    slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def announce(row: Reservation) -> Reservation | None:
+        async with slots:
+            return await _announce(world, row)
+
+    announced = [r for r in await asyncio.gather(*map(announce, rows)) if r is not None]
+    if not announced:
+        return
+    current = await world.writes.read_class(gpu_class.name)
+    listed = {r.uid: r for r in await world.writes.list_class(gpu_class.name)}
+    mine = [r for r in announced if r.uid in listed and listed[r.uid].version == r.version]
+    decided = _decide(world, current, mine, list(listed.values()))
+    await _swap(world, current)
+
+    async def write(one: Decided) -> None:
+        async with slots:
+            await _write(world, current, one)
+
+    await asyncio.gather(*map(write, decided))
+
+
+async def deny_unknown(world: World, class_name: str) -> None:
+    """No class of that name: the classes are known, so the answer is final."""
+    for row in world.state.reservations_of(class_name):
+        if row.phase in (Phase.PENDING, Phase.CONFIRMING) and not row.wish.cancel and world.fresh():
+            verdict = confirmation.unknown_class(class_name, world.state.classes)
+            try:
+                await world.writes.status_at(row, _denied(world, row, verdict))
+            except (Conflict, NotFound) as miss:
+                log.info("confirm.missed", reservation=str(row.key), why=str(miss))
+
+
+def _decide(
+    world: World, gpu_class: GpuClass, mine: Sequence[Reservation], listed: Sequence[Reservation]
+) -> list[Decided]:
+    """In stable order, each one seeing what those before it were given."""
+    bookable = world.counts.of(gpu_class).units.bookable
+    own = {r.uid for r in mine}
+    standing = {r.uid: r for r in listed if r.granted is not None and r.phase in OPENABLE}
+    strangers = [_as_promised(r, world) for r in listed if r.phase is Phase.CONFIRMING and r.uid not in own]
+    decided: list[Decided] = []
+    for row in sorted(mine, key=_order):
+        others = [r for r in standing.values() if r.uid != row.uid]
+        verdict = _judge(world, row, gpu_class, [*others, *strangers], bookable)
+        if verdict.granted is None and _judge(world, row, gpu_class, others, bookable).granted is not None:
+            # What another leader announced may yet be turned down: no final denial on its account.
+            world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
+            continue
+        decided.append(Decided(row, verdict))
+        if verdict.granted is not None:
+            standing[row.uid] = replace(row, granted=verdict.granted, phase=Phase.CONFIRMED)
+    return decided
+
+
+def _judge(
+    world: World, row: Reservation, gpu_class: GpuClass, others: Sequence[Reservation], bookable: int
+) -> Verdict:
+    if row.granted is not None:
+        return confirmation.judge_change(row, row.granted, gpu_class, others, bookable, world.now, world.display)
+    return confirmation.judge(row, gpu_class, others, bookable, world.now, world.display)
+
+
+def _as_promised(reservation: Reservation, world: World) -> Reservation:
+    window = reservation.wish.window_at(max(reservation.wish.start or world.now, world.now))
+    return replace(reservation, phase=Phase.CONFIRMED, granted=Granted(window, reservation.wish.units))
+
+
+async def _announce(world: World, row: Reservation) -> Reservation | None:
+    """None when somebody wrote the row meanwhile; it will be looked at again."""
+    if row.phase in OPENABLE:
+        applied = Condition("Applied", "Unknown", APPLYING, world.stamp(), world.now, row.generation)
+        status: dict[str, Any] = {"conditions": encode_conditions(_with(row, applied))}
+    else:
+        status = {"phase": str(Phase.CONFIRMING), "reason": str(Phase.CONFIRMING), "message": world.stamp()}
+    try:
+        return await world.writes.status_at(row, status)
+    except (Conflict, NotFound) as miss:
+        log.info("confirm.missed", reservation=str(row.key), why=str(miss))
+        return None
+
+
+async def _swap(world: World, gpu_class: GpuClass) -> None:
+    """G → g+1; a miss means that another round decided in between, and this one knows too little."""
+    seen, path = gpu_class.confirmations, "/status/confirmations"
+    guard = (
+        {"op": "test", "path": path, "value": seen}
+        if seen
+        else {"op": "replace", "path": "/metadata/resourceVersion", "value": gpu_class.version}
+    )
+    try:
+        await world.writes.class_status(gpu_class, [guard, {"op": "add", "path": path, "value": seen + 1}])
+    except Refused as miss:
+        raise Conflict(miss.status, f"another round of {gpu_class.name} came in between") from miss
+
+
+async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
+    row, verdict = one.reservation, one.verdict
+    if row.granted is not None:
+        status = _applied(world, row, verdict)
+    elif verdict.granted is None:
+        status = _denied(world, row, verdict)
+    else:
+        status = _confirmed(world, row, verdict, verdict.granted)
+    try:
+        await world.writes.status_at(row, status)
+    except (Conflict, NotFound) as miss:
+        log.info("confirm.missed", reservation=str(row.key), why=str(miss))
+        return
+    log.info("reservation.judged", reservation=str(row.key), gpu_class=gpu_class.name, reason=str(verdict.reason))
+    if row.granted is not None and verdict.granted != row.granted:
+        _tell_change(world, gpu_class, row, verdict)
+
+
+def _confirmed(world: World, row: Reservation, verdict: Verdict, granted: Granted) -> dict[str, Any]:
+    condition = Condition("Confirmed", "True", verdict.reason, verdict.message, world.now, row.generation)
+    return {
+        **_common(row),
+        "phase": str(Phase.CONFIRMED),
+        "reason": str(verdict.reason),
+        "message": verdict.message,
+        "granted": encode_granted(granted),
+        "guaranteedUntil": format_instant(granted.window.end),
+        "claims": {},
+        "used": f"0/{granted.units}",
+        "waitingPods": 0,
+        "conditions": encode_conditions(_with(row, condition)),
+    }
+
+
+def _denied(world: World, row: Reservation, verdict: Verdict) -> dict[str, Any]:
+    condition = Condition("Confirmed", "False", verdict.reason, verdict.message, world.now, row.generation)
+    return {
+        **_common(row),
+        "phase": str(Phase.DENIED),
+        "reason": str(verdict.reason),
+        "message": verdict.message,
+        "finishedAt": format_instant(world.now),
+        "conditions": encode_conditions(_with(row, condition)),
+    }
+
+
+def _applied(world: World, row: Reservation, verdict: Verdict) -> dict[str, Any]:
+    status = "True" if verdict.granted is not None else "False"
+    reason = "Applied" if verdict.granted is not None else str(verdict.reason)
+    condition = Condition("Applied", status, reason, verdict.message, world.now, row.generation)
+    fields = {**_common(row), "conditions": encode_conditions(_with(row, condition))}
+    if verdict.granted is not None:
+        fields |= {
+            "granted": encode_granted(verdict.granted),
+            "guaranteedUntil": format_instant(verdict.granted.window.end),
+        }
+    return fields
+
+
+def _common(row: Reservation) -> dict[str, Any]:
+    return {
+        "observedGeneration": row.generation,
+        "createdBy": row.stamped_created_by,
+        "changedBy": row.stamped_changed_by,
+    }
+
+
+def _tell_change(world: World, gpu_class: GpuClass, row: Reservation, verdict: Verdict) -> None:
+    if verdict.granted is None:
+        world.events.reservation(row, "NotApplied", "ChangeReservation", verdict.message, "Warning")
+        return
+    until = world.display.instant(verdict.granted.window.end)
+    size = f"({verdict.granted.units} \N{MULTIPLICATION SIGN} {gpu_class.name})"
+    longer = row.granted is not None and verdict.granted.window.end > row.granted.window.end
+    note = f"{row.name} {'extended' if longer else 'changed'}: yours until {until} {size}"
+    world.events.reservation(row, "Extended" if longer else "Changed", "ChangeReservation", note, "Normal")
+
+
+def _with(row: Reservation, condition: Condition) -> list[Condition]:
+    """The conditions with this one in; its instant stands while its status does."""
+    before = row.condition(condition.type)
+    if before is not None and before.status == condition.status:
+        condition = replace(condition, since=before.since)
+    return [c for c in row.conditions if c.type != condition.type] + [condition]
+
+
+def _applying(reservation: Reservation) -> bool:
+    applied = reservation.condition("Applied")
+    return applied is not None and applied.reason == APPLYING
+
+
+def _order(reservation: Reservation) -> tuple[bool, object, str]:
+    """Standing promises before new ones, then first come first served."""
+    return (reservation.granted is None, reservation.created, reservation.uid)

@@ -1,0 +1,157 @@
+"""One namespace's pods of one class: who gets in now, who goes free, and who is told what they wait for."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+import structlog
+
+from common.adapters.metrics import RELEASE_LATENESS
+from common.domain import admission, podpatch, routing
+from common.domain.admission import Admit, LetGo, Slice, Tell
+from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.gpu_class import GpuClass
+from common.domain.pod import PodView
+from common.domain.reservation import OPENABLE, Reservation, Token
+from reconciler.loops.telling import Tellings
+from reconciler.queue import Work
+from reconciler.world import World
+
+log = structlog.get_logger(__name__)
+
+IN_FLIGHT = 16
+"""Opening patches under way at once: more only queue in the API server (measured, P13)."""
+
+
+class Slices:
+    def __init__(self, world: World, tellings: Tellings) -> None:
+        self._world = world
+        self._tellings = tellings
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def handle(self, work: Work) -> None:
+        state = self._world.state
+        waiting = state.waiting(work.namespace, work.name)
+        if not waiting:
+            return
+        gpu_class = state.class_of(work.name)
+        if gpu_class is None:
+            self._tell_unknown(waiting)
+            await self._let_go([pod for pod in waiting if pod.gated])
+            return
+        self._tell_unrequested(gpu_class, waiting)
+        actions = admission.plan(self._slice(gpu_class, work.namespace, waiting), self._world.now, self._world.display)
+        for action in actions:
+            if isinstance(action, Tell):
+                self._tellings.tell(action.pod, action.hold, work)
+        self._appoint(work)
+        await self._admit([action for action in actions if isinstance(action, Admit)], gpu_class)
+        await self._let_go([action.pod for action in actions if isinstance(action, LetGo)])
+
+    def _slice(self, gpu_class: GpuClass, namespace: str, waiting: Sequence[PodView]) -> Slice:
+        count = self._world.counts.of(gpu_class)
+        reservations = self._world.state.reservations_in(namespace)
+        holders = self._holders(namespace)
+        return Slice(
+            gpu_class=gpu_class,
+            reservations=reservations,
+            waiting=waiting,
+            free=count.units.free,
+            rooms=count.rooms,
+            siblings={
+                r.name: frozenset(holders[token].owner for token in r.claims if token in holders)
+                for r in reservations
+                if r.claims
+            },
+        )
+
+    def _holders(self, namespace: str) -> dict[str, PodView]:
+        return {pod.token: pod for pod in self._world.state.pods_in(namespace) if pod.token and pod.live}
+
+    def _appoint(self, work: Work) -> None:
+        """Every window of the namespace that has yet to open is an instant at which this slice is decided again."""
+        now = self._world.now
+        for reservation in self._world.state.reservations_in(work.namespace):
+            granted = reservation.granted
+            if granted is not None and reservation.phase in OPENABLE and granted.window.start > now:
+                self._world.agenda.put(work, granted.window.start)
+
+    async def _admit(self, admits: Sequence[Admit], gpu_class: GpuClass) -> None:
+        """Claims first, one patch a reservation; then the pods, in their order."""
+        groups: dict[str, list[Admit]] = defaultdict(list)
+        for admit in admits:
+            groups[admit.reservation.uid].append(admit)
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups.values():
+                tasks.create_task(self._admit_into(group, gpu_class))
+
+    async def _admit_into(self, group: Sequence[Admit], gpu_class: GpuClass) -> None:
+        wanted: dict[Token, int] = {admit.token: admit.units for admit in group if not admit.claimed}
+        reservation = group[0].reservation
+        if wanted:
+            try:
+                await self._world.writes.claim(reservation, wanted)
+            except (Refused, NotFound) as refusal:
+                log.info("claim.refused", reservation=str(reservation.key), tokens=len(wanted), why=str(refusal))
+                await self._look_again(reservation)
+                group = [admit for admit in group if admit.claimed]
+        async with asyncio.TaskGroup() as tasks:
+            for admit in group:
+                tasks.create_task(self._open(admit, gpu_class))
+
+    async def _look_again(self, reservation: Reservation) -> None:
+        """Somebody else was faster: the stored object decides the next pass."""
+        try:
+            await self._world.writes.read_reservation(reservation.key)
+        except NotFound:
+            log.info("reservation.gone", reservation=str(reservation.key))
+
+    async def _open(self, admit: Admit, gpu_class: GpuClass) -> None:
+        pod, now = admit.pod, self._world.now
+        grant = podpatch.grant_of(admit.reservation, admit.granted, gpu_class, admit.token, now)
+        operations = podpatch.grant_operations(parts_of(pod), grant)
+        async with self._slots:
+            try:
+                await self._world.writes.open_pod(pod, operations)
+            except (Conflict, NotFound) as miss:
+                log.info("open.missed", pod=str(pod.key), why=str(miss))
+                return
+        opened = max(pod.created, admit.granted.window.start)
+        RELEASE_LATENESS.observe(max(0.0, (self._world.now - opened).total_seconds()))
+        log.info("pod.admitted", pod=str(pod.key), reservation=admit.reservation.name, units=admit.units)
+        self._tellings.admitted(pod, admit.reservation, admit.granted)
+
+    async def _let_go(self, pods: Sequence[PodView]) -> None:
+        for pod in pods:
+            operations = podpatch.release_operations(parts_of(pod), strip=False)
+            try:
+                await self._world.writes.open_pod(pod, operations)
+                log.info("pod.let_go", pod=str(pod.key))
+            except (Conflict, NotFound) as miss:
+                log.info("open.missed", pod=str(pod.key), why=str(miss))
+
+    def _tell_unknown(self, waiting: Sequence[PodView]) -> None:
+        known = self._world.state.known_labels()
+        for pod in waiting:
+            ask = routing.Ask(pod.namespace, pod.class_label, 1, pod.labels)
+            told = routing.concerns(None, ask, known, self._world.display)
+            if told is not None and told.told is not None:
+                self._tellings.event_only(pod, told.told)
+
+    def _tell_unrequested(self, gpu_class: GpuClass, waiting: Sequence[PodView]) -> None:
+        for pod in waiting:
+            ask = admission.ask_of(pod, gpu_class)
+            if ask.units < 1:
+                told = routing.concerns(gpu_class, ask, (), self._world.display)
+                if told is not None and told.told is not None:
+                    self._tellings.event_only(pod, told.told)
+
+
+def parts_of(pod: PodView) -> podpatch.PodParts:
+    """A stored pod, as a patch has to know it."""
+    return podpatch.PodParts(
+        gates=pod.gates,
+        tolerations=pod.tolerations,
+        annotations=pod.annotations if pod.annotated else None,
+        labels=pod.labels or None,
+    )

@@ -1,0 +1,35 @@
+"""What every loop is given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from common.adapters.events import EventRecorder
+from common.domain.texts import Display
+from common.domain.time import Clock, Instant
+from reconciler.agenda import Agenda
+from reconciler.counts import Counts
+from reconciler.queue import Work
+from reconciler.state import ClusterState
+from reconciler.writes import Writes
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    state: ClusterState
+    counts: Counts
+    clock: Clock
+    agenda: Agenda[Work]
+    touch: Callable[[Work], None]
+    writes: Writes
+    events: EventRecorder
+    display: Display
+    fresh: Callable[[], bool]
+    """False while a watch is stale: then nothing is dropped, denied, ended or removed (R4)."""
+    stamp: Callable[[], str]
+    """Names this leader's term; what it announces carries it (R8)."""
+    event_repeat: timedelta = timedelta(minutes=30)
+
+    @property
+    def now(self) -> Instant:
+        return self.clock.now()
