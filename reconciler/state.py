@@ -50,6 +50,9 @@ class ClusterState:
     def waiting(self, namespace: str, label: str) -> list[PodView]:
         return list(self._waiting.get((namespace, label), {}).values())
 
+    def all_waiting(self, label: str) -> list[PodView]:
+        return [pod for work in self.waiting_slices(label) for pod in self.waiting(work.namespace, work.name)]
+
     def nodes_of(self, label: str) -> list[NodeView]:
         return list(self._nodes.get(label, {}).values())
 
@@ -98,9 +101,7 @@ class ClusterState:
         for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
             self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
         self._touch_class(old, new)
-        for token_holder in (old, new):
-            if token_holder is not None:
-                self._touch_reservation_of(token_holder)
+        self._touch_reservations_of(pod, over=new is None or not new.live or (old is not None and new.uid != old.uid))
 
     def on_node(self, old: NodeView | None, new: NodeView | None) -> None:
         if old is not None and old.class_label:
@@ -180,13 +181,14 @@ class ClusterState:
         while len(self._finished) > MAX_FINISHED:
             self._finished.popitem(last=False)
 
-    def _touch_reservation_of(self, pod: PodView) -> None:
-        name = pod.annotations.get(keys.BOOKING_REFERENCE) or pod.labels.get(keys.RESERVATION_LABEL)
+    def _touch_reservations_of(self, pod: PodView, *, over: bool) -> None:
+        """A pod that is over may hold a claim that it does not carry yet: whoever has claims there is looked at."""
+        name = pod.annotations.get(keys.BOOKING_REFERENCE)
         if name:
             self._touch(Work(Kind.RESERVATION, pod.namespace, name))
-        elif pod.token or not pod.live:
+        if over or (pod.token and not name):
             for reservation in self.reservations_in(pod.namespace):
-                if reservation.claims:
+                if reservation.claims and reservation.name != name:
                     self._touch(Work(Kind.RESERVATION, *reservation.key))
 
     def _touch_class(self, old: PodView | None, new: PodView | None) -> None:

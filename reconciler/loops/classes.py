@@ -1,17 +1,22 @@
 """One class: rounds of confirmation, and the counts that operators and the webhook read."""
 
+from collections import Counter
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 import structlog
 
+from common.adapters import metrics
 from common.adapters.wire.gpu_class import encode_class_status
 from common.domain import class_status
 from common.domain.errors import Conflict, NotFound, Refused
-from common.domain.gpu_class import ClassUnits
+from common.domain.gpu_class import ClassUnits, GpuClass
+from common.domain.reasons import Reason
 from common.domain.reservation import TERMINAL, Phase
 from common.domain.time import Instant
 from reconciler.loops import confirming
+from reconciler.loops.telling import annotated_reason
 from reconciler.queue import Kind, Work
 from reconciler.world import World
 
@@ -55,6 +60,7 @@ class ClassCounts:
         count = world.counts.of(gpu_class)
         nodes = world.state.nodes_of(gpu_class.label)
         decides = world.state.class_of(gpu_class.label)
+        self._measure(gpu_class, count.units)
         ready = f"{sum(1 for node in nodes if node.schedulable)}/{len(nodes)}"
         rival = decides.name if decides is not None and decides.name != gpu_class.name else None
         conditions = class_status.conditions(gpu_class, count.units, len(nodes), rival, world.now)
@@ -72,6 +78,17 @@ class ClassCounts:
             for reservation in world.state.reservations_of(gpu_class.name):
                 if reservation.phase is Phase.ACTIVE:
                     world.touch(Work(Kind.SUMMARY, *reservation.key))
+
+    def _measure(self, gpu_class: GpuClass, units: ClassUnits) -> None:
+        state = self._world.state
+        for name, value in asdict(units).items():
+            metrics.UNITS.labels(gpu_class.name, name).set(value)
+        held = Counter(annotated_reason(pod) for pod in state.all_waiting(gpu_class.label) if pod.gated)
+        phases = Counter(r.phase for r in state.reservations_of(gpu_class.name))
+        for reason in Reason:
+            metrics.HELD_PODS.labels(gpu_class.name, reason).set(held[reason])
+        for phase in Phase:
+            metrics.RESERVATIONS.labels(gpu_class.name, phase).set(phases[phase])
 
     async def _again(self, work: Work) -> None:
         await self._world.writes.read_class(work.name)

@@ -19,8 +19,9 @@ from common.domain.confirmation import Verdict
 from common.domain.errors import Conflict, NotFound, Refused
 from common.domain.gpu_class import GpuClass
 from common.domain.reservation import OPENABLE, Condition, Granted, Phase, Reservation
-from common.domain.time import format_instant
+from common.domain.time import Window, format_instant
 from reconciler.queue import Kind, Work
+from reconciler.together import all_of
 from reconciler.world import World
 
 log = structlog.get_logger(__name__)
@@ -49,7 +50,7 @@ async def restamp(world: World) -> int:
     Reads a quorum list, because the informers may not have seen the last announcement yet.
     """
     announced = [r for r in await world.writes.list_live() if r.phase is Phase.CONFIRMING or _applying(r)]
-    await asyncio.gather(*(_announce(world, r) for r in announced))
+    await all_of(_announce(world, r) for r in announced)
     return len(announced)
 
 
@@ -67,7 +68,7 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
         async with slots:
             return await _announce(world, row)
 
-    announced = [r for r in await asyncio.gather(*map(announce, rows)) if r is not None]
+    announced = [r for r in await all_of(map(announce, rows)) if r is not None]
     if not announced:
         return
     current = await world.writes.read_class(gpu_class.name)
@@ -80,7 +81,7 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
         async with slots:
             await _write(world, current, one)
 
-    await asyncio.gather(*map(write, decided))
+    await all_of(map(write, decided))
 
 
 async def deny_unknown(world: World, class_name: str) -> None:
@@ -102,10 +103,13 @@ def _decide(
     own = {r.uid for r in mine}
     standing = {r.uid: r for r in listed if r.granted is not None and r.phase in OPENABLE}
     strangers = [_as_promised(r, world) for r in listed if r.phase is Phase.CONFIRMING and r.uid not in own]
+    strangers += [
+        _as_asked(r, r.granted) for r in listed if r.granted is not None and _applying(r) and r.uid not in own
+    ]
     decided: list[Decided] = []
     for row in sorted(mine, key=_order):
         others = [r for r in standing.values() if r.uid != row.uid]
-        verdict = _judge(world, row, gpu_class, [*others, *strangers], bookable)
+        verdict = _judge(world, row, gpu_class, _with_strangers(others, strangers), bookable)
         if verdict.granted is None and _judge(world, row, gpu_class, others, bookable).granted is not None:
             # What another leader announced may yet be turned down: no final denial on its account.
             world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
@@ -114,6 +118,11 @@ def _decide(
         if verdict.granted is not None:
             standing[row.uid] = replace(row, granted=verdict.granted, phase=Phase.CONFIRMED)
     return decided
+
+
+def _with_strangers(others: Sequence[Reservation], strangers: Sequence[Reservation]) -> list[Reservation]:
+    announced = {r.uid for r in strangers}
+    return [r for r in others if r.uid not in announced] + list(strangers)
 
 
 def _judge(
@@ -125,8 +134,17 @@ def _judge(
 
 
 def _as_promised(reservation: Reservation, world: World) -> Reservation:
-    window = reservation.wish.window_at(max(reservation.wish.start or world.now, world.now))
-    return replace(reservation, phase=Phase.CONFIRMED, granted=Granted(window, reservation.wish.units))
+    """What another leader has announced, as if it were granted."""
+    wish, start = reservation.wish, max(reservation.wish.start or world.now, world.now)
+    window = wish.window_at(start) if wish.end is None or wish.end > start else Window(start, start)
+    return replace(reservation, phase=Phase.CONFIRMED, granted=Granted(window, wish.units))
+
+
+def _as_asked(reservation: Reservation, granted: Granted) -> Reservation:
+    """A change that another leader has announced: it may end up with the old promise or the new one, so both."""
+    wanted = confirmation.wanted_change(reservation.wish, granted)
+    window = Window(min(granted.window.start, wanted.window.start), max(granted.window.end, wanted.window.end))
+    return replace(reservation, granted=Granted(window, max(wanted.units, granted.units)))
 
 
 async def _announce(world: World, row: Reservation) -> Reservation | None:
@@ -167,7 +185,7 @@ async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
         status = _confirmed(world, row, verdict, verdict.granted)
     try:
         await world.writes.status_at(row, status)
-    except (Conflict, NotFound) as miss:
+    except (Conflict, NotFound, Refused) as miss:
         log.info("confirm.missed", reservation=str(row.key), why=str(miss))
         return
     log.info("reservation.judged", reservation=str(row.key), gpu_class=gpu_class.name, reason=str(verdict.reason))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from common.adapters.metrics import RELEASE_LATENESS
+from common.adapters.metrics import PLANNER_SECONDS, RELEASE_LATENESS
 from common.domain import admission, podpatch, routing
 from common.domain.admission import Admit, LetGo, Slice, Tell
 from common.domain.errors import Conflict, NotFound, Refused
@@ -15,6 +15,7 @@ from common.domain.pod import PodView
 from common.domain.reservation import OPENABLE, Reservation, Token
 from reconciler.loops.telling import Tellings
 from reconciler.queue import Work
+from reconciler.together import all_of
 from reconciler.world import World
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,9 @@ class Slices:
             await self._let_go([pod for pod in waiting if pod.gated])
             return
         self._tell_unrequested(gpu_class, waiting)
-        actions = admission.plan(self._slice(gpu_class, work.namespace, waiting), self._world.now, self._world.display)
+        with PLANNER_SECONDS.labels("admission").time():
+            slice_ = self._slice(gpu_class, work.namespace, waiting)
+            actions = admission.plan(slice_, self._world.now, self._world.display)
         for action in actions:
             if isinstance(action, Tell):
                 self._tellings.tell(action.pod, action.hold, work)
@@ -81,9 +84,7 @@ class Slices:
         groups: dict[str, list[Admit]] = defaultdict(list)
         for admit in admits:
             groups[admit.reservation.uid].append(admit)
-        async with asyncio.TaskGroup() as tasks:
-            for group in groups.values():
-                tasks.create_task(self._admit_into(group, gpu_class))
+        await all_of(self._admit_into(group, gpu_class) for group in groups.values())
 
     async def _admit_into(self, group: Sequence[Admit], gpu_class: GpuClass) -> None:
         wanted: dict[Token, int] = {admit.token: admit.units for admit in group if not admit.claimed}
@@ -95,9 +96,7 @@ class Slices:
                 log.info("claim.refused", reservation=str(reservation.key), tokens=len(wanted), why=str(refusal))
                 await self._look_again(reservation)
                 group = [admit for admit in group if admit.claimed]
-        async with asyncio.TaskGroup() as tasks:
-            for admit in group:
-                tasks.create_task(self._open(admit, gpu_class))
+        await all_of(self._open(admit, gpu_class) for admit in group)
 
     async def _look_again(self, reservation: Reservation) -> None:
         """Somebody else was faster: the stored object decides the next pass."""

@@ -38,7 +38,7 @@ class Tellings:
         if self.world.now < due:
             self.world.agenda.put(slice_, due)
             return
-        if pod.held_reason == hold.reason and _annotated_reason(pod) == hold.reason and not self._repeats(pod, hold):
+        if pod.held_reason == hold.reason and annotated_reason(pod) == hold.reason and not self._repeats(pod, hold):
             return
         self._holds[pod.uid] = hold
         self.world.touch(Work(Kind.TELLING, pod.namespace, pod.uid))
@@ -68,7 +68,7 @@ class Tellings:
                 if pod.held_reason:
                     await self.world.writes.tell_pod(pod, _no_longer_held())
             elif hold is not None:
-                if pod.held_reason != hold.reason or _annotated_reason(pod) != hold.reason:
+                if pod.held_reason != hold.reason or annotated_reason(pod) != hold.reason:
                     await self.world.writes.tell_pod(pod, _held(hold, self.world.now))
                 self._say(pod, hold, "Normal")
         except NotFound:
@@ -90,7 +90,7 @@ class Tellings:
         self.world.events.pod(pod, hold.reason, "AdmitPod", texts.clip(hold.sentence, 1024), type_)
 
 
-def _annotated_reason(pod: PodView) -> str:
+def annotated_reason(pod: PodView) -> str:
     return pod.annotations.get(keys.HELD, "").split(":", 1)[0]
 
 
