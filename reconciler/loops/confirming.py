@@ -164,13 +164,9 @@ async def _announce(world: World, row: Reservation) -> Reservation | None:
 async def _swap(world: World, gpu_class: GpuClass) -> None:
     """G → g+1; a miss means that another round decided in between, and this one knows too little."""
     seen, path = gpu_class.confirmations, "/status/confirmations"
-    guard = (
-        {"op": "test", "path": path, "value": seen}
-        if seen
-        else {"op": "replace", "path": "/metadata/resourceVersion", "value": gpu_class.version}
-    )
+    operations = [{"op": "test", "path": path, "value": seen}, {"op": "replace", "path": path, "value": seen + 1}]
     try:
-        await world.writes.class_status(gpu_class, [guard, {"op": "add", "path": path, "value": seen + 1}])
+        await world.writes.class_status(gpu_class, operations)
     except Refused as miss:
         raise Conflict(miss.status, f"another round of {gpu_class.name} came in between") from miss
 

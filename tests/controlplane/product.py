@@ -26,7 +26,7 @@ NAMESPACE = "gpures-system"
 SERVICE = "gpures-webhook"
 READY_S = 30.0
 # Short drains: nothing here waits for endpoints to propagate.
-QUICK = {"GPURES_DRAIN_DELAY": "200ms", "GPURES_LISTEN_HOST": "127.0.0.1"}
+QUICK = {"GPURES_DRAIN": "200ms", "GPURES_LISTEN_HOST": "127.0.0.1"}
 
 
 @dataclass(eq=False)

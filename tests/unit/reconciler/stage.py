@@ -117,7 +117,7 @@ class Stage:
         self.kube.told = self._tell
         self.leader = self.join("a")
         self.kube.put("nodes", manifests.a_node(gpus=gpus))
-        self.kube.put("gpuclasses", {**manifests.a_class(**(spec or {})), "status": {}})
+        self.kube.put("gpuclasses", {**manifests.a_class(**(spec or {})), "status": {"confirmations": 0}})
 
     def join(self, name: str) -> Leader:
         """Another process that leads, or believes so."""
