@@ -1,0 +1,59 @@
+"""Keeps the bounds of the API server's clock narrow: answers to other requests come at times that tell little."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from secrets import SystemRandom
+from typing import NoReturn
+
+import structlog
+
+from common.adapters import metrics, paths
+from common.adapters.backoff import Backoff
+from common.adapters.clock import ServerClock
+from common.adapters.reflector import Api
+from common.domain.errors import ApiError
+
+NARROW = timedelta(milliseconds=50)
+EVERY_S = 30.0
+_TIMEOUT_S = 5.0
+_ROUND = 12
+
+_log = structlog.get_logger(__name__)
+_random = SystemRandom().random
+
+
+async def keep_clock(
+    api: Api,
+    clock: ServerClock,
+    *,
+    every_s: float = EVERY_S,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> NoReturn:
+    """Ask again and again, at the moments that tell most, until the bounds are narrow; then now and then.
+
+    The requests themselves do the work: `api` must have been connected with `on_date=clock.sample`.
+    """
+    metrics.CLOCK_UNCERTAINTY.set_function(lambda: _seconds(clock.uncertainty()))
+    metrics.CLOCK_CONTRADICTIONS.set_function(lambda: clock.contradictions)
+    backoff = Backoff()
+    round_trip_s = 0.0
+    while True:
+        for _ in range(_ROUND):
+            await sleep(max(0.0, clock.probe_in() - round_trip_s / 2))
+            sent = clock.monotonic()
+            try:
+                await api.request("GET", paths.VERSION, timeout_s=_TIMEOUT_S)
+            except ApiError as error:
+                _log.info("clock.probe_failed", error=type(error).__name__, message=str(error))
+                await sleep(backoff.pause())
+                continue
+            backoff.reset()
+            round_trip_s = clock.monotonic() - sent
+            if clock.uncertainty() <= max(NARROW, timedelta(seconds=2 * round_trip_s)):
+                break
+        await sleep(every_s * (1 + _random() / 4))
+
+
+def _seconds(span: timedelta) -> float:
+    return float("inf") if span == timedelta.max else span.total_seconds()

@@ -1,0 +1,55 @@
+"""Keeping the clock's bounds narrow."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from common.adapters.answers import Answer
+from common.adapters.clock import ServerClock
+from common.adapters.clock_probe import NARROW, keep_clock
+from common.domain.errors import OutcomeUnknown
+from tests.support.builders import NINE
+
+
+class World:
+    """A server whose clock is 0.4321 s past the whole second; sleeping and asking take virtual time."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.mono = 500.0
+        self.clock = ServerClock(lambda: self.mono)
+        self.asked: list[float] = []
+        self.failures = failures
+        self.rounds = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.mono += seconds
+        if seconds >= 30:
+            self.rounds += 1
+            if self.rounds == 2:
+                raise asyncio.CancelledError
+        await asyncio.sleep(0)
+
+    async def request(self, method: str, path: str, *, query: object = None, timeout_s: float) -> Answer:
+        sent = self.mono
+        self.asked.append(sent)
+        self.mono += 0.004
+        if self.failures:
+            self.failures -= 1
+            raise OutcomeUnknown(0, "cut")
+        date = (NINE + timedelta(seconds=sent + 0.002 - 500 + 0.4321)).replace(microsecond=0)
+        self.clock.sample(date, sent, self.mono)
+        return Answer(200, b"{}")
+
+    def stream(self, path: str, query: object, idle_timeout_s: float) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+async def test_few_requests_make_it_narrow_and_few_keep_it_so(failures: int) -> None:
+    world = World(failures)
+    with pytest.raises(asyncio.CancelledError):
+        await keep_clock(world, world.clock, sleep=world.sleep)  # type: ignore[arg-type]
+    assert world.clock.uncertainty() <= NARROW + timedelta(milliseconds=10)
+    assert world.asked[-1] - world.asked[0] > 30
+    assert len(world.asked) <= 10 + failures
