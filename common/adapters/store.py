@@ -62,22 +62,17 @@ class Store(Generic[T]):
             self.progress = version
         before, after = self._objects, dict(listed)
         changed: list[tuple[T | None, T]] = []
-        kept = 0
         for key, new in listed.items():
             old = before.get(key)
-            if old is not None:
-                kept += 1
-                if new.version == old.version or (not rewound and number(new.version) < number(old.version)):
-                    after[key] = old
-                    continue
-            elif number(new.version) <= self._buried.get(key, 0):
+            if old is not None and (new.version == old.version or (not rewound and _older(new, old))):
+                after[key] = old
+            elif old is None and self._is_buried(key, new):
                 del after[key]
-                continue
-            changed.append((old, new))
+            else:
+                changed.append((old, new))
         gone: list[T] = []
-        for key, old in before.items() if kept < len(before) else ():
-            if key in listed:
-                continue
+        for key in before.keys() - listed.keys():
+            old = before[key]
             if key in unreadable or (number(old.version) > version and not rewound):
                 after[key] = old
             else:
@@ -92,7 +87,7 @@ class Store(Generic[T]):
     def put(self, key: ObjectKey, new: T) -> None:
         """An ADDED or MODIFIED event; older ones than what is known change nothing."""
         version = number(new.version)
-        if version > self._buried.get(key, 0):
+        if not self._is_buried(key, new):
             self._put(key, new, version)
         self._advance(version)
 
@@ -114,7 +109,7 @@ class Store(Generic[T]):
         Where the watch has passed its version and the key is not known, the object has been deleted since.
         """
         version = number(new.version)
-        if version <= self._buried.get(key, 0) or (key not in self._objects and version <= self.progress):
+        if self._is_buried(key, new) or (key not in self._objects and version <= self.progress):
             return False
         return self._put(key, new, version)
 
@@ -129,6 +124,9 @@ class Store(Generic[T]):
             del self._objects[key]
             self._on_change(old, None)
 
+    def _is_buried(self, key: ObjectKey, new: T) -> bool:
+        return bool(self._buried) and number(new.version) <= self._buried.get(key, 0)
+
     def _put(self, key: ObjectKey, new: T, version: int) -> bool:
         old = self._objects.get(key)
         if old is not None and number(old.version) >= version:
@@ -141,3 +139,7 @@ class Store(Generic[T]):
         self.progress = max(self.progress, version)
         if self._buried:
             self._buried = {key: until for key, until in self._buried.items() if until > self.progress}
+
+
+def _older(one: Versioned, other: Versioned) -> bool:
+    return number(one.version) < number(other.version)

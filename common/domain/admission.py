@@ -13,6 +13,9 @@ from common.domain.reasons import Hold, Reason
 from common.domain.reservation import Granted, Reservation, Token
 from common.domain.time import Instant
 
+_SURGING = ("Deployment/", "DaemonSet/")
+"""Controllers that start a pod beside the one it replaces; the pods of a Job or a StatefulSet only wait in line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Admit:
@@ -93,19 +96,16 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
         standing = standing_claim(pod, ask, reservations.values(), now)
         if standing is not None and not ask.foreign_gates:
             actions.append(standing)
+            rooms = _after(rooms, pod, ask.units)
             continue
         route = routing.route(ask, slice_.gpu_class, list(reservations.values()), now, free, display)
-        if isinstance(route, Hold) and not holds:
-            actions += let_go([pod])
-            continue
+        if isinstance(route, routing.Open) and rooms is not None:
+            obstacle = placement.obstacle(pod.placement, ask.units, rooms, ask.class_label)
+            route = replace(obstacle, reservation=route.reservation.name) if obstacle is not None else route
         if isinstance(route, Hold):
-            actions.append(Tell(pod, _sibling(route, pod, slice_.siblings)))
+            actions += [Tell(pod, _sibling(route, pod, slice_.siblings))] if holds else let_go([pod])
             continue
-        obstacle = placement.obstacle(pod.placement, ask.units, rooms, ask.class_label) if rooms is not None else None
-        if obstacle is not None:
-            actions.append(Tell(pod, replace(obstacle, reservation=route.reservation.name)))
-            continue
-        token = tokens.for_pod(pod, ask.units)
+        token = claim_token(pod, ask.units)
         actions.append(Admit(pod, route.reservation, route.granted, token, ask.units, claimed=False))
         taken = {**route.reservation.claims, token: ask.units}
         reservations[route.reservation.name] = replace(route.reservation, claims=taken)
@@ -117,6 +117,12 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
 
 def let_go(pods: Iterable[PodView]) -> list[Admit | Tell | LetGo]:
     return [LetGo(pod) for pod in pods if pod.gated]
+
+
+def claim_token(pod: PodView, units_: int) -> Token:
+    """A claim whose outcome nobody knows is asked for again with the same token, so that it never stands twice (R1)."""
+    late = tokens.parse(pod.token) if pod.token else None
+    return pod.token if pod.token and late is not None and late.units == units_ else tokens.for_pod(pod, units_)
 
 
 def standing_claim(pod: PodView, ask: routing.Ask, reservations: Iterable[Reservation], now: Instant) -> Admit | None:
@@ -134,11 +140,12 @@ def standing_claim(pod: PodView, ask: routing.Ask, reservations: Iterable[Reserv
 def _sibling(hold: Hold, pod: PodView, siblings: Mapping[str, frozenset[str]]) -> Hold:
     """A rolling update waits for the pods that it replaces: its owner must hear that, not "full"."""
     owners = siblings.get(hold.reservation or "", frozenset())
-    if hold.reason is not Reason.RESERVATION_FULL or not pod.owner or owners != {pod.owner}:
+    surges = pod.owner.startswith(_SURGING)
+    if hold.reason is not Reason.RESERVATION_FULL or not surges or owners != {pod.owner}:
         return hold
     sentence = (
-        f"{hold.reservation} is used by pods of the same {pod.owner}, which this pod would replace; "
-        "let the old ones go first (maxSurge 0 or strategy Recreate), or book more units"
+        f"{hold.reservation} is used by pods of the same {pod.owner}; a rolling update must "
+        "let the old ones go first (maxSurge 0 or strategy Recreate), otherwise book more units"
     )
     return replace(hold, reason=Reason.HELD_BY_OWN_SIBLING, sentence=sentence)
 

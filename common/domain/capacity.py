@@ -28,11 +28,12 @@ class Low:
 
 
 def commitments(reservations: Iterable[Reservation]) -> list[Commitment]:
-    """What confirmed reservations keep: max(granted, claimed), for their granted window."""
+    """What confirmed reservations keep: max(granted, claimed), for their granted window.
+
+    A wish to cancel frees nothing before the phase says so: until then a claim may still land (R1).
+    """
     return [
-        Commitment(r.granted.window, r.occupied)
-        for r in reservations
-        if r.granted is not None and r.phase in OPENABLE and not r.wish.cancel
+        Commitment(r.granted.window, r.occupied) for r in reservations if r.granted is not None and r.phase in OPENABLE
     ]
 
 

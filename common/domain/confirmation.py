@@ -8,7 +8,7 @@ from enum import StrEnum
 from common.domain import capacity, texts
 from common.domain.gpu_class import GpuClass
 from common.domain.reservation import Granted, Reservation, Wish
-from common.domain.time import Instant, Window
+from common.domain.time import Instant, Window, after
 
 START_TOLERANCE = timedelta(minutes=5)
 
@@ -62,7 +62,8 @@ def judge(
     refusal = over_limit(reservation.namespace, wish, window, gpu_class, others, now, display)
     if refusal is not None:
         return refusal
-    return _fit(window, wish.units, gpu_class, others, bookable, display)
+    own = [r for r in others if r.namespace == reservation.namespace]
+    return _fit(Granted(window, wish.units), gpu_class, others, own, bookable, display)
 
 
 def over_limit(
@@ -116,7 +117,8 @@ def judge_change(
     if refusal is not None:
         return Verdict(refusal.reason, f"not changed: {refusal.message}; {before}")
     # Only what grows is judged: a class that lost nodes since takes nothing from what was promised.
-    grows_from = wanted.window.start if wanted.units > granted.units else granted.window.end
+    start = wanted.window.start
+    grows_from = start if wanted.units > granted.units else max(start, granted.window.end)
     later = Window(max(now, grows_from), max(now, grows_from, wanted.window.end))
     kept = capacity.commitments(others)
     low = capacity.lowest(bookable, kept, later)
@@ -129,8 +131,8 @@ def judge_change(
         units = f"not changed to {wanted.units} units: {free}; {granted.units} \N{MULTIPLICATION SIGN} {gpu_class.name}"
         return Verdict(Judgement.NO_CAPACITY, f"{units} {before}")
     longest = capacity.last_end(bookable, kept, wanted.units, later.start) or wanted.window.end
-    end = _clock(wanted.window.end, granted.window.start, display)
-    longest_end = _clock(max(longest, granted.window.end), granted.window.start, display)
+    end = display.clock(wanted.window.end, granted.window)
+    longest_end = display.clock(max(longest, granted.window.end), granted.window)
     return Verdict(
         Judgement.NO_CAPACITY, f"not extended to {end}: {free}; longest possible end {longest_end}; {before}"
     )
@@ -141,7 +143,7 @@ def wanted_change(wish: Wish, granted: Granted) -> Granted:
     start = granted.window.start
     if wish.start is not None and wish.start > start:
         start = wish.start
-    end = wish.end if wish.end is not None else start + (wish.duration or timedelta())
+    end = wish.end if wish.end is not None else after(start, wish.duration or timedelta())
     return Granted(Window(start, max(start, end)), wish.units)
 
 
@@ -160,30 +162,47 @@ def bookable_units(gpu_class: GpuClass, physical: int, unreserved: int) -> int:
 
 
 def _fit(
-    window: Window,
-    units: int,
+    granted: Granted,
     gpu_class: GpuClass,
     others: Iterable[Reservation],
+    own: Iterable[Reservation],
     bookable: int,
     display: texts.Display,
 ) -> Verdict:
+    window, units = granted.window, granted.units
     kept = capacity.commitments(others)
     low = capacity.lowest(bookable, kept, window)
-    granted = Granted(window, units)
     if low.free >= units:
         return Verdict(Judgement.FITS, _yours(granted, gpu_class, display), granted)
     asked = f"{gpu_class.name}: {units} unit{'s' if units > 1 else ''} asked {display.window(window)}"
     if bookable < 1:
         return Verdict(Judgement.NO_NODE_FITS, f"{asked}, the class has no units to book")
-    since = _clock(low.since, window.start, display)
-    slot = capacity.first_slot(bookable, kept, units, window.duration, window.start)
+    slot = _first_slot(granted, gpu_class, kept, capacity.commitments(own), bookable)
     if slot is None:
         return Verdict(Judgement.NO_CAPACITY, f"{asked}, the class has {bookable} to book in all")
     first = (
         f"first slot for {units} unit{'s' if units > 1 else ''} \N{MULTIPLICATION SIGN} {texts.span(window.duration)}"
     )
-    message = f"{asked}, only {max(0, low.free)} free from {since}; {first}: {display.instant(slot)}"
-    return Verdict(Judgement.NO_CAPACITY, message)
+    free = f"only {max(0, low.free)} free from {display.clock(low.since, window)}"
+    return Verdict(Judgement.NO_CAPACITY, f"{asked}, {free}; {first}: {display.instant(slot)}")
+
+
+def _first_slot(
+    granted: Granted,
+    gpu_class: GpuClass,
+    kept: Sequence[capacity.Commitment],
+    own: Sequence[capacity.Commitment],
+    bookable: int,
+) -> Instant | None:
+    """The first instant at which neither the class nor what the namespace may hold at once stands against it."""
+    window, units, limit = granted.window, granted.units, gpu_class.limits.max_units_per_namespace
+    slot = capacity.first_slot(bookable, kept, units, window.duration, window.start)
+    while slot is not None and limit is not None:
+        later = capacity.first_slot(limit, own, units, window.duration, slot)
+        if later is None or later == slot:
+            return later
+        slot = capacity.first_slot(bookable, kept, units, window.duration, later)
+    return slot
 
 
 def _yours(granted: Granted, gpu_class: GpuClass, display: texts.Display) -> str:
@@ -192,8 +211,3 @@ def _yours(granted: Granted, gpu_class: GpuClass, display: texts.Display) -> str
 
 def _over(asked: str, limit: str) -> Verdict:
     return Verdict(Judgement.OVER_LIMIT, f"{asked}, {limit}")
-
-
-def _clock(instant: Instant, day: Instant, display: texts.Display) -> str:
-    """Without the zone, for a sentence that prints it already."""
-    return display.instant(instant, same_day_as=day).rsplit(" ", 1)[0]

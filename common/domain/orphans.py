@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from common.domain import tokens
+from common.domain import keys, tokens
 from common.domain.pod import PodView
 from common.domain.reservation import OPENABLE, Reservation, Token
 from common.domain.time import Instant
@@ -15,7 +15,10 @@ CREATE_BOUND = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Drop claims whose pod was seen stored and is finished or gone: neither is ever undone, so no list is needed."""
+    """Drop claims whose pod was seen stored and is finished, gone, or let in under another reservation.
+
+    None of these is ever undone, so no list is needed.
+    """
 
     reservation: Reservation
     tokens: tuple[Token, ...]
@@ -59,6 +62,9 @@ def plan(
     looks: list[Instant] = []
     for token in reservation.claims:
         pod = by_token.get(token) or holder_by_uid(token, by_uid)
+        if pod is not None and _let_in_elsewhere(pod, reservation):
+            release.append(token)
+            continue
         if pod is not None:
             if reservation.phase not in OPENABLE and not pod.admitted and not pod.node:
                 withdrawals.append(Withdrawal(reservation, pod, token))
@@ -76,6 +82,11 @@ def plan(
         tuple(withdrawals),
         min(looks, default=None),
     )
+
+
+def _let_in_elsewhere(pod: PodView, reservation: Reservation) -> bool:
+    """A claim that landed late, after the pod had been asked for and let in with the same token somewhere else."""
+    return pod.admitted and pod.annotations.get(keys.BOOKING_REFERENCE, reservation.name) != reservation.name
 
 
 def holder_by_uid(token: Token, by_uid: dict[str, PodView]) -> PodView | None:

@@ -3,12 +3,16 @@
 Source: component-helpers `nodeaffinity.GetRequiredNodeAffinity` of Kubernetes 1.37.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from common.domain import texts
 from common.domain.pod import Expression, NodeTerm, NodeView, Placement
 from common.domain.reasons import Hold, Reason
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,19 @@ def _holds(expression: Expression, value: str | None) -> bool:
 
 
 def _compares(expression: Expression, value: str | None) -> bool:
-    try:
-        have, bound = int(value or ""), int(expression.values[0])
-    except (ValueError, IndexError):
+    have = _integer(value or "")
+    bound = _integer(expression.values[0]) if len(expression.values) == 1 else None
+    if have is None or bound is None:
         return False
     return have > bound if expression.operator == "Gt" else have < bound
+
+
+def _integer(text: str) -> int | None:
+    """As `strconv.ParseInt` reads it, which knows neither `81_920` nor blanks."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _constraint(placement: Placement) -> str:

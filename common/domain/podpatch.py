@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from common.domain import keys
 from common.domain.gpu_class import GpuClass
@@ -20,7 +20,6 @@ from common.domain.time import Instant, Window, format_instant
 from common.domain.tolerations import reserved_toleration
 
 GUARANTEED: Final = "guaranteed"
-OVERSTAY: Final = "overstay"
 
 _KINDS = {
     ReservationType.BOOKING: "booking",
@@ -168,11 +167,6 @@ def foreign_outputs(pod: PodParts) -> list[str]:
     if keys.RESERVATION_LABEL in (pod.labels or {}):
         found.append(keys.RESERVATION_LABEL)
     return found
-
-
-def same_version(version: str) -> dict[str, Any]:
-    """First operation of a patch on a stored pod: a miss answers 409, where `test` would answer 422 (R8)."""
-    return {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
 
 
 def map_operations(path: str, present: Mapping[str, str] | None, wanted: Mapping[str, str | None]) -> JsonPatch:

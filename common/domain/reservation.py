@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
-from common.domain.time import Instant, Window
+from common.domain.time import Instant, Window, after
 
 Token = NewType("Token", str)
 """`<mint second>-<units>-<random>` from the webhook, `<creation second>-<units>-<pod uid>` from the reconciler."""
@@ -66,7 +66,7 @@ class Wish:
 
     def window_at(self, start: Instant) -> Window:
         """The window when it starts at `start`; raises ValueError when `end` lies before it."""
-        end = self.end if self.end is not None else start + (self.duration or timedelta())
+        end = self.end if self.end is not None else after(start, self.duration or timedelta())
         return Window(start, end)
 
 

@@ -72,8 +72,9 @@ def at_risk(
         return Condition("AtRisk", "False", "NodesReady", "all units are there", now, reservation.generation)
     since = before.since if before is not None and before.status == "True" else now
     units = reservation.granted.units if reservation.granted else 0
+    since_text = display.instant(since, same_day_as=now)
     message = (
-        f"{missing} of your {units} {reservation.wish.gpu_class} may be missing since {_time(since, display)} because "
+        f"{missing} of your {units} {reservation.wish.gpu_class} may be missing since {since_text} because "
         "nodes are not ready; the booking stays yours, the operators can see this"
     )
     return Condition("AtRisk", "True", "AtRisk", message, since, reservation.generation)
@@ -94,7 +95,3 @@ def _headline(reservation: Reservation, risk: Condition | None) -> tuple[str, st
 
 def _key(condition: Condition | None) -> tuple[str, str, str] | None:
     return (condition.status, condition.reason, condition.message) if condition else None
-
-
-def _time(instant: Instant, display: texts.Display) -> str:
-    return display.instant(instant, same_day_as=instant)

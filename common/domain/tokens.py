@@ -1,11 +1,17 @@
 """Claim tokens: `<second>-<units>-<rest>`; the key under which a reservation counts a pod's units."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from common.domain.pod import PodView
 from common.domain.reservation import Token
 from common.domain.time import Instant
+
+_SECOND: Final = re.compile(r"[0-9]{1,11}")
+"""More digits are past the calendar's end."""
+_UNITS: Final = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,6 @@ def parse(token: str) -> TokenParts | None:
     """None for what we never wrote."""
     second, _, rest = token.partition("-")
     units, _, random = rest.partition("-")
-    if not (second.isdigit() and units.isdigit() and random):
+    if not (_SECOND.fullmatch(second) and _UNITS.fullmatch(units) and random):
         return None
     return TokenParts(datetime.fromtimestamp(int(second), UTC), int(units), random)

@@ -1,0 +1,1 @@
+"""Certificates: issued, checked, and swapped under a running server."""

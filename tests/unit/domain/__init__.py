@@ -1,0 +1,1 @@
+"""The decisions, one behaviour a test, on values from `tests.support.builders`."""
