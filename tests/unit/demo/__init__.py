@@ -1,0 +1,1 @@
+"""The demo's pure parts, on snapshots and histories that are made up."""

@@ -1,0 +1,1 @@
+"""The webhook's decisions and borders, with fakes behind its ports."""
