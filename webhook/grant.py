@@ -12,7 +12,7 @@ from typing import Protocol
 
 from common.adapters import metrics
 from common.adapters.wire import PodWire, pod_view
-from common.domain import podpatch, routing, texts, tokens
+from common.domain import inventory, podpatch, routing, texts, tokens
 from common.domain.admission import ask_of
 from common.domain.gpu_class import GpuClass, Mode
 from common.domain.pod import PodView
@@ -110,7 +110,7 @@ class Granter:
         )
 
     async def _known(self, uid: str, pod: PodView, case: _Case) -> Decision:
-        passed = routing.concerns(case.gpu_class, case.ask, (), self._display)
+        passed = routing.concerns(case.gpu_class, case.ask, ())
         if passed is not None:
             operations = podpatch.release_operations(case.parts, strip=False)
             return patched(uid, operations, _told(passed), passed.told.reason if passed.told is not None else "")
@@ -132,7 +132,7 @@ class Granter:
             # The hold policy knows a class that this view does not know yet: the pod waits until it is decided.
             return allowed(uid)
         ask = routing.Ask(pod.namespace, pod.class_label, 0, pod.labels)
-        told = _told(routing.concerns(None, ask, self._index.labels, self._display))
+        told = _told(routing.concerns(None, ask, self._index.labels))
         return allowed(uid, told, Reason.UNKNOWN_GPU_CLASS if told else "")
 
     async def _admit(self, case: _Case) -> podpatch.Grant | _Wait:
@@ -159,7 +159,8 @@ class Granter:
     def _route(self, case: _Case) -> routing.Open | Hold:
         now = self._clock.now()
         mine = [self._with_claims_in_flight(r) for r in self._index.of_namespace(case.ask.namespace)]
-        route = routing.route(case.ask, case.gpu_class, mine, now, self._free(case.gpu_class), self._display)
+        block = case.gpu_class.units.largest_block if case.gpu_class.units is not None else None
+        route = routing.route(case.ask, case.gpu_class, mine, now, self._free(case.gpu_class), self._display, block)
         if self._clock.uncertainty() > self._settings.uncertainty:
             if isinstance(route, Hold) and route.reason in _TIMELESS:
                 return route
@@ -177,11 +178,8 @@ class Granter:
 
     def _free(self, gpu_class: GpuClass) -> int | None:
         """Units free on nodes by the last count, less what was claimed since."""
-        counted = gpu_class.units
-        if counted is None:
-            return None
         claimed = self._index.claimed(gpu_class.name) + self._committer.units_in_flight(gpu_class.name)
-        return counted.free - (claimed - counted.claimed)
+        return inventory.free_now(gpu_class, claimed)
 
     def _granted(self, reservation: Reservation, gpu_class: GpuClass, token: Token) -> podpatch.Grant | _Wait:
         """Judged by the object that the API server answered with: our view may have shown an older promise."""

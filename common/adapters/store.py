@@ -71,8 +71,9 @@ class Store(Generic[T]):
             else:
                 changed.append((old, new))
         gone: list[T] = []
-        for key in before.keys() - listed.keys():
-            old = before[key]
+        for key, old in before.items():
+            if key in listed:
+                continue
             if key in unreadable or (number(old.version) > version and not rewound):
                 after[key] = old
             else:

@@ -46,7 +46,7 @@ Route = Pass | Open | Hold
 _ENDINGS = {Phase.DENIED: "was denied", Phase.CANCELED: "is canceled"}
 
 
-def concerns(gpu_class: GpuClass | None, ask: Ask, known: Iterable[str], display: texts.Display) -> Pass | None:
+def concerns(gpu_class: GpuClass | None, ask: Ask, known: Iterable[str]) -> Pass | None:
     """Pass for what is left alone whatever is booked; None for a pod that needs a reservation's answer."""
     if gpu_class is None:
         classes = list(known)

@@ -108,7 +108,7 @@ class Slices:
     async def _open(self, admit: Admit, gpu_class: GpuClass) -> None:
         pod, now = admit.pod, self._world.now
         grant = podpatch.grant_of(admit.reservation, admit.granted, gpu_class, admit.token, now)
-        operations = podpatch.grant_operations(parts_of(pod), grant)
+        operations = podpatch.grant_operations(podpatch.parts_of(pod), grant)
         async with self._slots:
             try:
                 await self._world.writes.open_pod(pod, operations)
@@ -122,7 +122,7 @@ class Slices:
 
     async def _let_go(self, pods: Sequence[PodView]) -> None:
         for pod in pods:
-            operations = podpatch.release_operations(parts_of(pod), strip=False)
+            operations = podpatch.release_operations(podpatch.parts_of(pod), strip=False)
             try:
                 await self._world.writes.open_pod(pod, operations)
                 log.info("pod.let_go", pod=str(pod.key))
@@ -133,7 +133,7 @@ class Slices:
         known = self._world.state.known_labels()
         for pod in waiting:
             ask = routing.Ask(pod.namespace, pod.class_label, 1, pod.labels)
-            told = routing.concerns(None, ask, known, self._world.display)
+            told = routing.concerns(None, ask, known)
             if told is not None and told.told is not None:
                 self._tellings.event_only(pod, told.told)
 
@@ -141,16 +141,6 @@ class Slices:
         for pod in waiting:
             ask = admission.ask_of(pod, gpu_class)
             if ask.units < 1:
-                told = routing.concerns(gpu_class, ask, (), self._world.display)
+                told = routing.concerns(gpu_class, ask, ())
                 if told is not None and told.told is not None:
                     self._tellings.event_only(pod, told.told)
-
-
-def parts_of(pod: PodView) -> podpatch.PodParts:
-    """A stored pod, as a patch has to know it."""
-    return podpatch.PodParts(
-        gates=pod.gates,
-        tolerations=pod.tolerations,
-        annotations=pod.annotations if pod.annotated else None,
-        labels=pod.labels or None,
-    )

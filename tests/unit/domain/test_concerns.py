@@ -4,12 +4,11 @@ from common.domain import routing
 from common.domain.gpu_class import GpuClass, Mode
 from common.domain.reasons import Reason
 from common.domain.routing import Ask, Pass
-from common.domain.texts import Display
 from tests.support.builders import a_class
 
 
 def concerns(gpu_class: GpuClass | None, units: int = 1, known: tuple[str, ...] = ("a100", "h100")) -> Pass | None:
-    return routing.concerns(gpu_class, Ask("alice", "hl00", units, {}), known, Display())
+    return routing.concerns(gpu_class, Ask("alice", "hl00", units, {}), known)
 
 
 def told(passed: Pass | None) -> Reason | None:

@@ -62,11 +62,17 @@ async def test_a_burst_never_claims_more_than_was_granted() -> None:
 
 
 async def test_free_units_on_nodes_are_those_counted_less_what_was_claimed_since() -> None:
-    counted = ClassUnits(physical=8, schedulable=8, claimed=2, free=1)
+    counted = ClassUnits(physical=8, schedulable=8, claimed=2, free=1, largest_block=1)
     scene = Scene(a_class(units=counted))
     scene.book(a_reservation(units=8, claims={"before": 2}))
     assert is_let_in(after(a_pod(), await scene.grant(a_pod())))
     assert (await scene.grant(a_pod())).reason == "WaitingForUnits"
+
+
+async def test_a_pod_that_asks_more_than_any_node_has_free_waits_for_units() -> None:
+    scene = Scene(a_class(units=ClassUnits(physical=8, schedulable=8, free=4, largest_block=2)))
+    scene.book(a_reservation(units=8))
+    assert (await scene.grant(a_pod(gpus=4))).reason == "WaitingForUnits"
 
 
 async def test_units_that_nobody_counted_hold_nothing_back() -> None:
