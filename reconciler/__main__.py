@@ -7,6 +7,7 @@ from secrets import token_hex
 
 import structlog
 
+from certs.run import Rotation
 from common import config
 from common.adapters import logs, metrics
 from common.adapters.clock import ServerClock, monotonic
@@ -33,7 +34,7 @@ async def run(settings: ReconcilerSettings) -> int:
     identity = f"{settings.instance}_{token_hex(4)}"
     async with connect(settings, on_date=clock.sample) as kube:
         events = EventRecorder(kube, clock, identity, monotonic, Pace(repeat=settings.event_repeat))
-        terms = Terms()
+        terms, certificate_terms = Terms(), Terms()
         leadership = Leadership(
             connect=lambda: connect(settings),
             clock=clock,
@@ -41,8 +42,9 @@ async def run(settings: ReconcilerSettings) -> int:
             namespace=settings.system_namespace,
             identity=identity,
             timing=_timing(settings),
-            on_change=terms.changed,
+            on_change=lambda leads: _changed(leads, terms, certificate_terms),
         )
+        rotation = Rotation(kube, settings, clock, leads=leadership.leads)
         engine = Engine(
             kube,
             clock=clock,
@@ -62,8 +64,14 @@ async def run(settings: ReconcilerSettings) -> int:
         supervisor.start("events", events.run())
         supervisor.start("caches", engine.watch())
         supervisor.start("terms", _campaign(engine, leadership, terms))
+        supervisor.start("certificates", certificate_terms.run(rotation.run))
         supervisor.on_stop("lease", lambda: leadership.stop(STOP_LEADING_S), STOP_LEADING_S + 1)
         return await supervisor.run()
+
+
+def _changed(leads: bool, *terms: Terms) -> None:  # noqa: FBT001 - as Leadership tells it
+    for each in terms:
+        each.changed(leads)
 
 
 async def _campaign(engine: Engine, leadership: Leadership, terms: Terms) -> None:

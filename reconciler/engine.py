@@ -84,6 +84,7 @@ class Engine:
                 Kind.COUNT: ClassCounts(self.world).handle,
             },
             REASON_WORKERS,
+            after=self._actions,
         )
 
     @property
@@ -138,5 +139,5 @@ class Engine:
         for reservation in self.state.reservations.values():
             self._touch(Work(Kind.RESERVATION, *reservation.key))
             self._touch(Work(Kind.CLASS, "", reservation.wish.gpu_class))
-        for work in self.state.all_waiting_slices():
+        for work in (*self.state.all_waiting_slices(), *self.state.told_in_vain()):
             self._touch(work)

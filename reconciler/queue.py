@@ -4,6 +4,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from secrets import SystemRandom
@@ -16,6 +17,7 @@ log = structlog.get_logger(__name__)
 _random = SystemRandom()
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+LONGEST_YIELD_S = 1.0
 
 
 class Kind(IntEnum):
@@ -56,9 +58,13 @@ class WorkQueue:
     long as the key matters: every handler decides again from state.
     """
 
-    def __init__(self, handlers: Mapping[Kind, Handler], workers: int) -> None:
+    def __init__(self, handlers: Mapping[Kind, Handler], workers: int, after: "WorkQueue | None" = None) -> None:
+        """Each key waits until the queue `after` is idle, for at most `LONGEST_YIELD_S`."""
         self._handlers = handlers
         self._workers = workers
+        self._after = after
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._heap: list[tuple[int, int, Work]] = []
         self._waiting: set[Work] = set()
         self._busy: set[Work] = set()
@@ -75,6 +81,7 @@ class WorkQueue:
             self._waiting.add(work)
             heapq.heappush(self._heap, (work.kind, next(self._count), work))
             self._ready.set()
+            self._quiet.clear()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -83,12 +90,20 @@ class WorkQueue:
     def idle(self) -> bool:
         return not self._waiting and not self._busy
 
+    async def wait_idle(self, timeout_s: float) -> None:
+        """Until nothing waits or is in work, or until the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._quiet.wait()
+
     def clear(self) -> None:
         """Forget what waits: leadership was lost, and its successor decides from state."""
         self._heap.clear()
         self._waiting.clear()
         self._again.clear()
         self._failures.clear()
+        if self.idle:
+            self._quiet.set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -104,12 +119,16 @@ class WorkQueue:
             self._waiting.discard(work)
             self._busy.add(work)
             try:
+                if self._after is not None and not self._after.idle:
+                    await self._after.wait_idle(LONGEST_YIELD_S)
                 await self._handle(work)
             finally:
                 self._busy.discard(work)
                 if work in self._again:
                     self._again.discard(work)
                     self.touch(work)
+                if self.idle:
+                    self._quiet.set()
 
     async def _handle(self, work: Work) -> None:
         try:

@@ -81,6 +81,11 @@ class ClusterState:
     def waiting_slices(self, label: str) -> list[Work]:
         return [work for work in self.all_waiting_slices() if work.name == label]
 
+    def told_in_vain(self) -> list[Work]:
+        """Pods that were let in by a leader that fell before it took back what it had told them."""
+        pods = (pod for pods in self._pods.values() for pod in pods.values())
+        return [Work(Kind.TELLING, pod.namespace, pod.uid) for pod in pods if _told_in_vain(pod)]
+
     def all_waiting_slices(self) -> list[Work]:
         return [Work(Kind.SLICE, namespace, label) for namespace, label in self._waiting]
 
@@ -100,6 +105,8 @@ class ClusterState:
             self._remember_finished(new)
         for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
             self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
+        if new is not None and _told_in_vain(new):
+            self._touch(Work(Kind.TELLING, new.namespace, new.uid))
         self._touch_class(old, new)
         self._touch_reservations_of(pod, over=new is None or not new.live or (old is not None and new.uid != old.uid))
 
@@ -215,3 +222,7 @@ class ClusterState:
             self._class_of_label[label] = min(rivals, key=lambda c: (c.created, c.name))
         else:
             self._class_of_label.pop(label, None)
+
+
+def _told_in_vain(pod: PodView) -> bool:
+    return bool(pod.held_reason) and pod.admitted and pod.live

@@ -1,7 +1,8 @@
 """What every loop is given."""
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from common.adapters.events import EventRecorder
@@ -29,6 +30,9 @@ class World:
     stamp: Callable[[], str]
     """Names this leader's term; what it announces carries it (R8)."""
     event_repeat: timedelta = timedelta(minutes=30)
+    rounds: Counter[str] = field(default_factory=Counter)
+    """Rounds of confirmation that wrote anything, by class. What is announced names its round: an announcement made
+    anew has to change the object, or a late write of the round before would still find its version."""
 
     @property
     def now(self) -> Instant:

@@ -135,6 +135,11 @@ class Writes:
         answer = await self._send("tell", "PATCH", paths.pod(pod.key, "status"), guarded, STRATEGIC_MERGE)
         return self._note_pod(answer)
 
+    async def withdraw_pod(self, pod: PodView, annotations: Mapping[str, str | None]) -> PodView:
+        """Annotations of exactly this version of a pod: Conflict when anybody wrote since."""
+        body = {"metadata": {"uid": pod.uid, "resourceVersion": pod.version, "annotations": annotations}}
+        return self._note_pod(await self._send("withdraw", "PATCH", paths.pod(pod.key), body, MERGE_PATCH))
+
     async def list_pods(self, namespace: str) -> list[PodView]:
         """Quorum list of a namespace, in pages."""
         return [decode_pod(item) for item in await self._list(paths.pods(namespace), {})]

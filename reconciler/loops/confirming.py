@@ -75,7 +75,10 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
     listed = {r.uid: r for r in await world.writes.list_class(gpu_class.name)}
     mine = [r for r in announced if r.uid in listed and listed[r.uid].version == r.version]
     decided = _decide(world, current, mine, list(listed.values()))
+    if not decided:
+        return
     await _swap(world, current)
+    world.rounds[gpu_class.name] += 1
 
     async def write(one: Decided) -> None:
         async with slots:
@@ -98,25 +101,33 @@ async def deny_unknown(world: World, class_name: str) -> None:
 def _decide(
     world: World, gpu_class: GpuClass, mine: Sequence[Reservation], listed: Sequence[Reservation]
 ) -> list[Decided]:
-    """In stable order, each one seeing what those before it were given."""
+    """In stable order, each one seeing what those before it were given.
+
+    `firm` is the most that may stand while the writes of this round are under way: what shrinks, or is to be cancelled,
+    keeps its units until that is stored. `hoped` is what stands once all of it is: nobody is denied for less.
+    """
     bookable = world.counts.of(gpu_class).units.bookable
     own = {r.uid for r in mine}
-    standing = {r.uid: r for r in listed if r.granted is not None and r.phase in OPENABLE}
+    firm = {r.uid: r for r in listed if r.granted is not None and r.phase in OPENABLE}
+    hoped = {uid: r for uid, r in firm.items() if not r.wish.cancel}
     strangers = [_as_promised(r, world) for r in listed if r.phase is Phase.CONFIRMING and r.uid not in own]
     strangers += [
         _as_asked(r, r.granted) for r in listed if r.granted is not None and _applying(r) and r.uid not in own
     ]
     decided: list[Decided] = []
     for row in sorted(mine, key=_order):
-        others = [r for r in standing.values() if r.uid != row.uid]
+        others, hoped_others = ([r for r in rows.values() if r.uid != row.uid] for rows in (firm, hoped))
         verdict = _judge(world, row, gpu_class, _with_strangers(others, strangers), bookable)
-        if verdict.granted is None and _judge(world, row, gpu_class, others, bookable).granted is not None:
-            # What another leader announced may yet be turned down: no final denial on its account.
+        if verdict.granted is None and _judge(world, row, gpu_class, hoped_others, bookable).granted is not None:
+            # What is under way may yet go either way: no final denial on its account.
             world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
             continue
         decided.append(Decided(row, verdict))
         if verdict.granted is not None:
-            standing[row.uid] = replace(row, granted=verdict.granted, phase=Phase.CONFIRMED)
+            given = hoped[row.uid] = replace(row, granted=verdict.granted, phase=Phase.CONFIRMED)
+            firm[row.uid] = (
+                given if row.granted is None else replace(given, granted=_either(row.granted, verdict.granted))
+            )
     return decided
 
 
@@ -142,18 +153,28 @@ def _as_promised(reservation: Reservation, world: World) -> Reservation:
 
 def _as_asked(reservation: Reservation, granted: Granted) -> Reservation:
     """A change that another leader has announced: it may end up with the old promise or the new one, so both."""
-    wanted = confirmation.wanted_change(reservation.wish, granted)
-    window = Window(min(granted.window.start, wanted.window.start), max(granted.window.end, wanted.window.end))
-    return replace(reservation, granted=Granted(window, max(wanted.units, granted.units)))
+    return replace(reservation, granted=_either(granted, confirmation.wanted_change(reservation.wish, granted)))
+
+
+def _either(one: Granted, other: Granted) -> Granted:
+    """Enough for whichever of the two comes to stand."""
+    window = Window(min(one.window.start, other.window.start), max(one.window.end, other.window.end))
+    return Granted(window, max(one.units, other.units))
 
 
 async def _announce(world: World, row: Reservation) -> Reservation | None:
     """None when somebody wrote the row meanwhile; it will be looked at again."""
+    stamp = f"{world.stamp()}, round {world.rounds[row.wish.gpu_class]}"
     if row.phase in OPENABLE:
-        applied = Condition("Applied", "Unknown", APPLYING, world.stamp(), world.now, row.generation)
+        applied = Condition("Applied", "Unknown", APPLYING, stamp, world.now, row.generation)
+        before = row.condition("Applied")
+        stands = before is not None and (before.message, before.observed_generation) == (stamp, row.generation)
         status: dict[str, Any] = {"conditions": encode_conditions(_with(row, applied))}
     else:
-        status = {"phase": str(Phase.CONFIRMING), "reason": str(Phase.CONFIRMING), "message": world.stamp()}
+        stands = row.phase is Phase.CONFIRMING and row.message == stamp
+        status = {"phase": str(Phase.CONFIRMING), "reason": str(Phase.CONFIRMING), "message": stamp}
+    if stands:
+        return row
     try:
         return await world.writes.status_at(row, status)
     except (Conflict, NotFound) as miss:
@@ -262,6 +283,10 @@ def _applying(reservation: Reservation) -> bool:
     return applied is not None and applied.reason == APPLYING
 
 
-def _order(reservation: Reservation) -> tuple[bool, object, str]:
-    """Standing promises before new ones, then first come first served."""
-    return (reservation.granted is None, reservation.created, reservation.uid)
+def _order(reservation: Reservation) -> tuple[bool, bool, object, str]:
+    """Standing promises before new ones, what is given back before what is asked for; then first come first served."""
+    granted = reservation.granted
+    gives = granted is not None and confirmation.is_shrunk(
+        confirmation.wanted_change(reservation.wish, granted), granted
+    )
+    return (granted is None, not gives, reservation.created, reservation.uid)

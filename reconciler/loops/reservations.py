@@ -10,6 +10,8 @@ from common.adapters.wire.conditions import encode_conditions
 from common.adapters.wire.reservation import encode_granted
 from common.domain import admission, keys, orphans, reservation_status, tokens, windows
 from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.pod import PodView
+from common.domain.reasons import Hold, Reason
 from common.domain.reservation import OPENABLE, TERMINAL, Condition, ObjectKey, Phase, Reservation, Token
 from common.domain.time import Instant, format_instant
 from reconciler.loops.confirming import undecided
@@ -21,6 +23,8 @@ log = structlog.get_logger(__name__)
 FAST_PATH_PAUSE = timedelta(minutes=5)
 """After claims were orphaned at CREATE (a quota refused the pods, say), pods are claimed only once they are stored."""
 SUMMARY_EVERY = timedelta(seconds=0.5)
+WITHDRAW_AGAIN = timedelta(seconds=1)
+"""Somebody wrote the pod: the informer will tell what, or this look finds it unchanged and tries once more."""
 
 
 class Reservations:
@@ -101,11 +105,16 @@ class Reservations:
             await self._verify(found.suspicion)
 
     async def _withdraw(self, withdrawal: orphans.Withdrawal) -> None:
-        """The pod first: its new resourceVersion makes an opening patch under way miss."""
+        """The pod first: its new resourceVersion makes an opening patch under way miss. One that has landed counts."""
+        world, pod = self._world, withdrawal.pod
         try:
-            await self._world.writes.tell_pod(withdrawal.pod, {"metadata": {"annotations": _no_claim()}})
+            await world.writes.withdraw_pod(pod, _withdrawn(pod, withdrawal.reservation, world.now))
         except NotFound:
-            log.info("pod.gone", pod=str(withdrawal.pod.key))
+            log.info("pod.gone", pod=str(pod.key))
+        except Conflict as miss:
+            log.info("withdraw.missed", pod=str(pod.key), why=str(miss))
+            world.agenda.put(Work(Kind.RESERVATION, *withdrawal.reservation.key), world.now + WITHDRAW_AGAIN)
+            return
         await self._drop(withdrawal.reservation, (withdrawal.token,))
 
     async def _verify(self, suspicion: orphans.Suspicion) -> None:
@@ -179,7 +188,8 @@ def _operations(reservation: Reservation, summary: reservation_status.Summary) -
         "reason": summary.reason,
         "message": summary.message,
     }
-    operations: list[dict[str, Any]] = []
+    # What a summary says follows from the phase: a late one must not speak over the sentence of an ending.
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/status/phase", "value": str(reservation.phase)}]
     if summary.at_risk is not None and summary.at_risk != reservation.condition("AtRisk"):
         conditions = [c for c in reservation.conditions if c.type != "AtRisk"] + [summary.at_risk]
         fields["conditions"] = encode_conditions(conditions)
@@ -189,8 +199,11 @@ def _operations(reservation: Reservation, summary: reservation_status.Summary) -
     return operations
 
 
-def _no_claim() -> dict[str, str | None]:
-    return {keys.CLAIM: None, keys.HELD_UNTIL: None}
+def _withdrawn(pod: PodView, reservation: Reservation, now: Instant) -> dict[str, str | None]:
+    """Always a change of the pod, whatever it carries: a patch that changes nothing leaves its version as it is."""
+    held = Hold(Reason.UNDECIDED, f"reservation {reservation.name} is over; the pod is decided again")
+    until = None if keys.HELD_UNTIL in pod.annotations else format_instant(now)
+    return {keys.CLAIM: None, keys.HELD: held.annotation, keys.HELD_UNTIL: until}
 
 
 def _minted_at_create(token: Token) -> bool:

@@ -110,6 +110,9 @@ class Slices:
         grant = podpatch.grant_of(admit.reservation, admit.granted, gpu_class, admit.token, now)
         operations = podpatch.grant_operations(podpatch.parts_of(pod), grant)
         async with self._slots:
+            if not self._stands(admit):
+                log.info("open.overtaken", pod=str(pod.key), reservation=str(admit.reservation.key))
+                return
             try:
                 await self._world.writes.open_pod(pod, operations)
             except (Conflict, NotFound) as miss:
@@ -119,6 +122,11 @@ class Slices:
         RELEASE_LATENESS.observe(max(0.0, (self._world.now - opened).total_seconds()))
         log.info("pod.admitted", pod=str(pod.key), reservation=admit.reservation.name, units=admit.units)
         self._tellings.admitted(pod, admit.reservation, admit.granted)
+
+    def _stands(self, admit: Admit) -> bool:
+        """The claim, by the newest state that is known: others had their turn while this pod waited for a slot."""
+        current = self._world.state.reservations.get(admit.reservation.key)
+        return current is not None and current.uid == admit.reservation.uid and admit.token in current.claims
 
     async def _let_go(self, pods: Sequence[PodView]) -> None:
         for pod in pods:

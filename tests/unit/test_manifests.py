@@ -22,7 +22,7 @@ from common.domain.reservation import MAX_CLAIMS, OPENABLE, TERMINAL, Phase, Res
 Manifest: TypeAlias = dict[str, Any]
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-FILES = sorted(DEPLOY.rglob("*.yaml"))
+FILES = [path for folder in ("base", "crds", "policies") for path in sorted((DEPLOY / folder).glob("*.yaml"))]
 LEFT_ALONE = ["kube-system", "kube-public", "kube-node-lease", "gpures-system"]
 UNDECIDED = "Undecided: held until the reservation service answers; nothing is lost, it starts by itself"
 

@@ -146,4 +146,4 @@ async def test_units_of_a_reservation_that_wishes_to_be_canceled_are_kept_until_
     # The round of confirmation comes first, the cancel after it.
     stage.leader.touched = {work: None for work in stage.leader.touched if work.kind is Kind.CLASS}
     await stage.settle()
-    assert stage.phase("rival", "bob") == "Denied"
+    assert stage.phase("rival", "bob") == "Confirming"

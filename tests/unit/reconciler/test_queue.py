@@ -106,3 +106,26 @@ async def test_after_leadership_is_lost_nothing_that_waited_is_handled() -> None
     await eventually(lambda: queue.idle)
     assert handled == [ROW]
     await _end(task)
+
+
+async def test_reasons_wait_while_releases_are_in_work() -> None:
+    go = asyncio.Event()
+    told: list[Work] = []
+
+    async def release(_work: Work) -> None:
+        await go.wait()
+
+    async def tell(work: Work) -> None:
+        told.append(work)
+
+    releases = WorkQueue(dict.fromkeys(Kind, release), 1)
+    reasons = WorkQueue(dict.fromkeys(Kind, tell), 1, after=releases)
+    tasks = [asyncio.create_task(releases.run()), asyncio.create_task(reasons.run())]
+    releases.touch(POD)
+    reasons.touch(ROW)
+    await eventually(lambda: not len(reasons))
+    assert told == []
+    go.set()
+    await eventually(lambda: told == [ROW])
+    for task in tasks:
+        await _end(task)
