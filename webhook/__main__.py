@@ -29,7 +29,6 @@ from webhook.index import Index, LiveReservations
 from webhook.observing import Told
 from webhook.server import STOP_WITHIN_S, ReviewServer
 
-CERT_POLL_S: Final = 10.0
 _LOOK_S: Final = 60.0
 
 log = structlog.get_logger(__name__)
@@ -87,9 +86,11 @@ async def run(settings: WebhookSettings) -> int:
     async with connect(settings, on_date=clock.sample) as kube:
         replica = Replica(settings, kube, clock, supervisor)
         server = ReviewServer(replica.app, served.context, settings.listen_host, settings.listen_port)
+        poll_s = settings.cert_poll.total_seconds()
         health = supervisor.health
         health.add_ready("caches", lambda: None if replica.synced() else "not every cache has synced yet")
-        health.add_ready("certificate", lambda: _expired(served, clock))
+        health.add_ready("certificate", lambda: _ending(served, clock))
+        metrics.CERTIFICATE_DAYS_LEFT.labels("serving").set_function(lambda: served.checked.days_left(clock.now()))
         supervisor.start("probes", serve_probes(health, settings.listen_host, settings.probe_port))
         supervisor.start("clock", keep_clock(kube, clock))
         supervisor.start("classes", replica.classes.run())
@@ -97,7 +98,7 @@ async def run(settings: WebhookSettings) -> int:
         supervisor.start("settle", replica.settle())
         supervisor.start(
             "certificate",
-            keep_renewed(served, lambda problem: _told(problem, served, clock), lambda: asyncio.sleep(CERT_POLL_S)),
+            keep_renewed(served, lambda problem: _told(problem, served, clock), lambda: asyncio.sleep(poll_s)),
         )
         supervisor.start("server", server.serve())
         log.info("webhook.starting", port=settings.listen_port, probes=settings.probe_port)
@@ -109,9 +110,10 @@ async def run(settings: WebhookSettings) -> int:
         return await supervisor.run()
 
 
-def _expired(served: Served, clock: ServerClock) -> str | None:
-    over = served.checked.not_after <= clock.now()
-    return f"the serving certificate ended at {served.checked.not_after:%Y-%m-%d %H:%M} UTC" if over else None
+def _ending(served: Served, clock: ServerClock) -> str | None:
+    """Long before this an alarm has told that nobody renews it."""
+    end = served.checked.valid.end
+    return f"the serving certificate ends at {end:%Y-%m-%d %H:%M} UTC" if served.checked.ending(clock.now()) else None
 
 
 def _told(problem: BadPair | None, served: Served, clock: ServerClock) -> None:

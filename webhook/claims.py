@@ -242,11 +242,6 @@ class Committer:
                 ask.settle(Outcome.FULL)
         return fitting
 
-    def _pause(self, attempt: int) -> float:
-        """Full jitter under a doubling bound."""
-        longest_ms = int(self._pace.pause_s * 2**attempt * 1000)
-        return secrets.randbelow(longest_ms + 1) / 1000
-
     @staticmethod
     def _settle(batch: list[_Ask], outcome: Outcome, reservation: Reservation | None = None) -> None:
         for ask in batch:
