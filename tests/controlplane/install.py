@@ -182,7 +182,7 @@ def _apply(admin: ApiClient, objects: Iterable[JsonObject]) -> None:
 
 def _established(admin: ApiClient, name: str) -> bool:
     crd = admin.get("customresourcedefinitions.apiextensions.k8s.io", name)
-    conditions = {entry["type"]: entry["status"] for entry in crd.get("status", {}).get("conditions", [])}
+    conditions = {entry["type"]: entry["status"] for entry in (crd.get("status", {}).get("conditions") or [])}
     return conditions.get("Established") == "True"
 
 
