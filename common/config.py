@@ -84,6 +84,9 @@ class WebhookSettings(CommonSettings):
     listen_port: Port = Field(default=8443, description="Port of /mutate and /validate.")
     cert_file: Path = Field(default=Path("/tls/tls.crt"), description="Serving certificate, followed as it changes.")
     key_file: Path = Field(default=Path("/tls/tls.key"), description="Its private key.")
+    cert_poll: Annotated[Positive, Field(le=timedelta(minutes=1))] = Field(
+        default=timedelta(seconds=10), description="Pause between looks at both files."
+    )
     claim_deadline: Annotated[Positive, Field(le=timedelta(seconds=4))] = Field(
         default=timedelta(seconds=2), description="After that a pod is stored held, with its claim under way."
     )
@@ -95,7 +98,42 @@ class WebhookSettings(CommonSettings):
     )
 
 
-class ReconcilerSettings(CommonSettings):
+class CertificateSettings(CommonSettings):
+    """What `python -m certs` reads besides, and the reconciler with it."""
+
+    certs: Literal["selfManaged", "certManager", "files"] = Field(
+        default="selfManaged", description="Who makes and injects the certificates; only selfManaged makes us do it."
+    )
+    cert_secret: str = Field(
+        default="gpures-webhook-tls", min_length=1, description="Secret of the serving certificate and the CA bundle."
+    )
+    cert_ca_secret: str = Field(
+        default="gpures-webhook-ca", min_length=1, description="Secret of the CA and its key, which no webhook reads."
+    )
+    cert_ca_life: Positive = Field(default=timedelta(days=3650), description="Life of a CA; renewed after two thirds.")
+    cert_life: Positive = Field(
+        default=timedelta(days=90), description="Life of a serving certificate; renewed after two thirds."
+    )
+    cert_propagation: Positive = Field(
+        default=timedelta(minutes=2),
+        description="Time for a bundle to reach every API server, and for a Secret to reach every webhook.",
+    )
+    cert_overlap: Span = Field(
+        default=timedelta(hours=24), description="An old CA stays trusted for so long after it was replaced."
+    )
+    cert_check: Annotated[Positive, Field(le=timedelta(minutes=1))] = Field(
+        default=timedelta(seconds=5), description="Pause between looks at Secrets and injected bundles."
+    )
+
+    @model_validator(mode="after")
+    def _lives_in_order(self) -> Self:
+        if not 10 * self.cert_propagation <= self.cert_life <= self.cert_ca_life:
+            msg = "10 × GPURES_CERT_PROPAGATION <= GPURES_CERT_LIFE <= GPURES_CERT_CA_LIFE must hold"
+            raise ValueError(msg)
+        return self
+
+
+class ReconcilerSettings(CertificateSettings):
     """What the reconciler reads besides."""
 
     lease_duration: Positive = Field(

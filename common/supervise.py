@@ -134,9 +134,18 @@ class Supervisor:
 
 def exit_code(main: Callable[[], Coroutine[object, object, int]]) -> int:
     """Run a process's main coroutine; 130 when interrupted before its supervisor listens for signals."""
-    with suppress(KeyboardInterrupt):
-        return asyncio.run(main())
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+        return runner.run(main())
     return 130
+
+
+def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where there is one; None is asyncio's own."""
+    try:
+        import uvloop  # noqa: PLC0415 - it is not there on every platform
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _problems(checks: dict[str, Check]) -> dict[str, str]:

@@ -103,8 +103,9 @@ class ClusterState:
             self._remember_finished(old)
         if new is not None and not new.live:
             self._remember_finished(new)
-        for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
-            self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
+        if old is None or new is None or _decided_by(old) != _decided_by(new):
+            for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
+                self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
         if new is not None and _told_in_vain(new):
             self._touch(Work(Kind.TELLING, new.namespace, new.uid))
         self._touch_class(old, new)
@@ -226,3 +227,18 @@ class ClusterState:
 
 def _told_in_vain(pod: PodView) -> bool:
     return bool(pod.held_reason) and pod.admitted and pod.live
+
+
+def _decided_by(pod: PodView) -> tuple[object, ...]:
+    """What admission reads of a pod that can change: telling a pod why it waits is no reason to decide it again."""
+    return (
+        pod.uid,
+        pod.phase,
+        pod.node,
+        pod.deleting,
+        pod.gates,
+        pod.tolerations,
+        pod.labels,
+        pod.token,
+        pod.annotations.get(keys.USE_RESERVATION),
+    )

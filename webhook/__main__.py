@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -19,7 +18,7 @@ from common.adapters.reflector import Reflector
 from common.adapters.wire import decode_reservation, quantity
 from common.config import BadSettings, WebhookSettings
 from common.probes import serve_probes
-from common.supervise import Supervisor
+from common.supervise import Supervisor, exit_code
 from webhook.app import App, Parts, create_app
 from webhook.breaker import Breaker
 from webhook.claims import Committer, Pace
@@ -124,26 +123,15 @@ def _told(problem: BadPair | None, served: Served, clock: ServerClock) -> None:
         log.error("certificate.not_renewed", why=str(problem), days_left=days_left, hint="the old one is served on")
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - it is not there on every platform
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 def main() -> None:
     """Console script `gpures-webhook`."""
     logs.configure()
     try:
         settings = config.load(WebhookSettings)
         logs.configure(settings.log_level)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            sys.exit(runner.run(run(settings)))
+        sys.exit(exit_code(lambda: run(settings)))
     except (BadSettings, BadPair) as problem:
         sys.exit(str(problem))
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 if __name__ == "__main__":

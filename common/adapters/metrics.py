@@ -32,6 +32,13 @@ LATE_CLAIMS: Final = Counter(
 )
 BREAKER_OPEN: Final = Gauge("gpures_breaker_open", "1 while pods are held without trying to claim, else 0.")
 
+# A label, so that a process that serves no certificate has no sample, which would read as "ended".
+CERTIFICATE_DAYS_LEFT: Final = Gauge(
+    "gpures_certificate_days_left",
+    "Days until the certificate that is served ends, below 0 afterwards.",
+    ["certificate"],
+)
+
 # Reflectors
 REFLECTOR_AGE: Final = Gauge(
     "gpures_reflector_age_seconds", "Time since the last event, bookmark or list; infinite before the first.", ["kind"]
@@ -69,6 +76,14 @@ UNITS: Final = Gauge(
     "gpures_class_units", "Units of a class as in its status, by what is counted.", ["gpu_class", "count"]
 )
 RESERVATIONS: Final = Gauge("gpures_reservations", "Reservations, by class and phase.", ["gpu_class", "phase"])
+CERTIFICATE_STEPS: Final = Counter(
+    "gpures_certificate_steps",
+    "Steps of the rotation of certificates, by step and outcome: done, conflict, failed.",
+    ["step", "outcome"],
+)
+CERTIFICATE_ROUNDS_FAILED: Final = Counter(
+    "gpures_certificate_rounds_failed", "Looks at the certificates that ended with an error."
+)
 
 # Both
 CLOCK_UNCERTAINTY: Final = Gauge(

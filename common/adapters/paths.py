@@ -12,6 +12,7 @@ _CORE = "/api/v1"
 _OURS = f"/apis/{keys.GROUP}/{keys.VERSION}"
 _EVENTS = "/apis/events.k8s.io/v1"
 _LEASES = "/apis/coordination.k8s.io/v1"
+_REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 
 VERSION = "/version"
 """Answered to everybody; what we ask for to read the API server's clock."""
@@ -45,6 +46,21 @@ def events(namespace: str, name: str = "") -> str:
 def leases(namespace: str, name: str = "") -> str:
     """Leases of a namespace."""
     return _path(_LEASES, "leases", namespace, name)
+
+
+def secrets(namespace: str, name: str = "") -> str:
+    """Secrets of a namespace."""
+    return _path(_CORE, "secrets", namespace, name)
+
+
+def mutating_webhooks(name: str) -> str:
+    """One MutatingWebhookConfiguration."""
+    return _path(_REGISTRATION, "mutatingwebhookconfigurations", "", name)
+
+
+def validating_webhooks(name: str) -> str:
+    """One ValidatingWebhookConfiguration."""
+    return _path(_REGISTRATION, "validatingwebhookconfigurations", "", name)
 
 
 def pod(key: ObjectKey, sub: str = "") -> str:

@@ -86,7 +86,7 @@ def names(items: Sequence[str], others: int = 0, limit: int = 3) -> str:
 
 def clip(text: str, limit: int) -> str:
     """Cut to `limit` characters with an ellipsis, control characters replaced."""
-    clean = "".join(char if char.isprintable() else "?" for char in text)
+    clean = text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 

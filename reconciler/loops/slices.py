@@ -9,7 +9,7 @@ import structlog
 from common.adapters.metrics import PLANNER_SECONDS, RELEASE_LATENESS
 from common.domain import admission, podpatch, routing
 from common.domain.admission import Admit, LetGo, Slice, Tell
-from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.errors import NotFound, Refused
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
 from common.domain.reservation import OPENABLE, Reservation, Token
@@ -106,6 +106,7 @@ class Slices:
             log.info("reservation.gone", reservation=str(reservation.key))
 
     async def _open(self, admit: Admit, gpu_class: GpuClass) -> None:
+        """Raises Conflict when somebody wrote the pod meanwhile: the slice is decided again."""
         pod, now = admit.pod, self._world.now
         grant = podpatch.grant_of(admit.reservation, admit.granted, gpu_class, admit.token, now)
         operations = podpatch.grant_operations(podpatch.parts_of(pod), grant)
@@ -115,8 +116,8 @@ class Slices:
                 return
             try:
                 await self._world.writes.open_pod(pod, operations)
-            except (Conflict, NotFound) as miss:
-                log.info("open.missed", pod=str(pod.key), why=str(miss))
+            except NotFound:
+                log.info("pod.gone", pod=str(pod.key))
                 return
         opened = max(pod.created, admit.granted.window.start)
         RELEASE_LATENESS.observe(max(0.0, (self._world.now - opened).total_seconds()))
@@ -134,8 +135,8 @@ class Slices:
             try:
                 await self._world.writes.open_pod(pod, operations)
                 log.info("pod.let_go", pod=str(pod.key))
-            except (Conflict, NotFound) as miss:
-                log.info("open.missed", pod=str(pod.key), why=str(miss))
+            except NotFound:
+                log.info("pod.gone", pod=str(pod.key))
 
     def _tell_unknown(self, waiting: Sequence[PodView]) -> None:
         known = self._world.state.known_labels()

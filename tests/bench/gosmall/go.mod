@@ -1,0 +1,3 @@
+module gpures.dev/bench/gosmall
+
+go 1.26.0

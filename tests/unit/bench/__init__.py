@@ -1,0 +1,1 @@
+"""The arithmetic of the benchmarks, on made-up rounds and made-up audit logs."""
