@@ -201,9 +201,12 @@ def _operations(reservation: Reservation, summary: reservation_status.Summary) -
 
 def _withdrawn(pod: PodView, reservation: Reservation, now: Instant) -> dict[str, str | None]:
     """Always a change of the pod, whatever it carries: a patch that changes nothing leaves its version as it is."""
-    held = Hold(Reason.UNDECIDED, f"reservation {reservation.name} is over; the pod is decided again")
     until = None if keys.HELD_UNTIL in pod.annotations else format_instant(now)
-    return {keys.CLAIM: None, keys.HELD: held.annotation, keys.HELD_UNTIL: until}
+    annotations: dict[str, str | None] = {keys.CLAIM: None, keys.HELD_UNTIL: until}
+    if pod.gated:
+        sentence = f"reservation {reservation.name} is over; the pod is decided again"
+        annotations[keys.HELD] = Hold(Reason.UNDECIDED, sentence).annotation
+    return annotations
 
 
 def _minted_at_create(token: Token) -> bool:
