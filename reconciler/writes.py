@@ -7,6 +7,8 @@ the API server returned to the informers' stores, so that the next decision has 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import structlog
+
 from common.adapters import paths
 from common.adapters.kube import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE, Answer, Kube
 from common.adapters.metrics import WRITE_SECONDS, WRITES
@@ -14,10 +16,12 @@ from common.adapters.watching import decode_page
 from common.adapters.wire.gpu_class import decode_class
 from common.adapters.wire.pod import decode_pod
 from common.adapters.wire.reservation import decode_reservation
-from common.domain.errors import ApiError
+from common.domain.errors import ApiError, MalformedObject
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
 from common.domain.reservation import TERMINAL, ObjectKey, Reservation, Token
+
+log = structlog.get_logger(__name__)
 
 Operations = list[dict[str, Any]]
 
@@ -113,9 +117,15 @@ class Writes:
         return self._note_reservation(answer)
 
     async def list_live(self) -> list[Reservation]:
-        """Quorum list of everything that is not over."""
+        """Quorum list of everything that is not over; what cannot be read is said and left out."""
         over = ",".join(f"status.phase!={phase}" for phase in sorted(TERMINAL))
-        return [decode_reservation(item) for item in await self._list(paths.reservations(), {"fieldSelector": over})]
+        live: list[Reservation] = []
+        for item in await self._list(paths.reservations(), {"fieldSelector": over}):
+            try:
+                live.append(decode_reservation(item))
+            except MalformedObject as error:
+                log.warning("reservation.unreadable", why=str(error))
+        return live
 
     async def list_class(self, class_name: str) -> list[Reservation]:
         """Quorum list of a class's reservations, in pages."""

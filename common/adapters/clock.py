@@ -17,6 +17,7 @@ from common.domain.time import Instant
 FAR_PAST: Final[Instant] = datetime(1970, 1, 1, tzinfo=UTC)
 """What `now()` says before the first sample: no window has opened, no guarantee has ended, nothing is over (R4)."""
 
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _DRIFT = 50e-6
 _ROUNDING_S = 2e-6  # a float of seconds since 1970 resolves 0.24 µs; every bound gives way by more than that
 _LARGEST_SLACK_S = 0.25
@@ -25,8 +26,11 @@ _UNKNOWN_SLEEP_S = 0.25
 
 
 def monotonic() -> float:
-    """Seconds of this machine's monotonic clock: for durations, timeouts and leases, never for instants."""
-    return time.monotonic()
+    """Seconds of this machine's monotonic clock: for durations, timeouts and leases, never for instants.
+
+    On Linux it goes on while the machine is suspended, so that a lease has run out when the machine wakes.
+    """
+    return time.clock_gettime(_CLOCK)
 
 
 class Bounds(NamedTuple):

@@ -3,8 +3,8 @@
 Pods go in stable order of creation; each one that gets in uses up room for those behind it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from common.domain import keys, placement, routing, texts, tokens, units
 from common.domain.gpu_class import GpuClass, Mode
@@ -58,7 +58,9 @@ class Slice:
     free: int | None
     rooms: Sequence[placement.NodeRoom]
     """Free units node by node; used up on paper by the pods of this pass, by the scheduler in truth."""
-    siblings: Mapping[str, frozenset[str]]
+    copied: Container[Token] = ()
+    """Tokens that more than one live pod of the namespace carries."""
+    siblings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Reservation name to the owners of the pods that hold its units; for HeldByOwnSibling."""
 
 
@@ -93,7 +95,7 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
         if ask.units < 1:
             actions += let_go([pod])
             continue
-        standing = standing_claim(pod, ask, reservations.values(), now)
+        standing = standing_claim(pod, ask, reservations.values(), now, slice_.copied)
         if standing is not None and not ask.foreign_gates:
             actions.append(standing)
             rooms = _after(rooms, pod, ask.units)
@@ -105,7 +107,7 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
         if isinstance(route, Hold):
             actions += [Tell(pod, _sibling(route, pod, slice_.siblings))] if holds else let_go([pod])
             continue
-        token = claim_token(pod, ask.units)
+        token = claim_token(pod, ask.units, slice_.copied)
         actions.append(Admit(pod, route.reservation, route.granted, token, ask.units, claimed=False))
         taken = {**route.reservation.claims, token: ask.units}
         reservations[route.reservation.name] = replace(route.reservation, claims=taken)
@@ -119,15 +121,27 @@ def let_go(pods: Iterable[PodView]) -> list[Admit | Tell | LetGo]:
     return [LetGo(pod) for pod in pods if pod.gated]
 
 
-def claim_token(pod: PodView, units_: int) -> Token:
+def claim_token(pod: PodView, units_: int, copied: Container[Token] = ()) -> Token:
     """A claim whose outcome nobody knows is asked for again with the same token, so that it never stands twice (R1)."""
-    late = tokens.parse(pod.token) if pod.token else None
-    return pod.token if pod.token and late is not None and late.units == units_ else tokens.for_pod(pod, units_)
+    if pod.token and pod.token not in copied:
+        late = tokens.parse(pod.token)
+        if late is not None and late.units == units_:
+            return pod.token
+    return tokens.for_pod(pod, units_)
 
 
-def standing_claim(pod: PodView, ask: routing.Ask, reservations: Iterable[Reservation], now: Instant) -> Admit | None:
-    """The claim that this pod has already in an open reservation (a late answer at CREATE, or a leader that fell)."""
-    own = [tokens.for_pod(pod, ask.units), *([pod.token] if pod.token else [])]
+def standing_claim(
+    pod: PodView,
+    ask: routing.Ask,
+    reservations: Iterable[Reservation],
+    now: Instant,
+    copied: Container[Token] = (),
+) -> Admit | None:
+    """The claim that this pod has already in an open reservation (a late answer at CREATE, or a leader that fell).
+
+    A token that several pods carry was copied: it opens none of them.
+    """
+    own = [tokens.for_pod(pod, ask.units), *([pod.token] if pod.token and pod.token not in copied else [])]
     for reservation in reservations:
         if reservation.granted is None or not reservation.granted.window.contains(now) or reservation.wish.cancel:
             continue

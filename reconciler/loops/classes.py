@@ -36,6 +36,9 @@ class Classes:
                 await confirming.deny_unknown(self._world, work.name)
             return
         self._world.touch(Work(Kind.COUNT, "", work.name))
+        if self._world.state.class_of(gpu_class.label) is not gpu_class:
+            # An older class decides for these nodes; what waits here is told by the condition Conflict.
+            return
         for slice_ in self._world.state.waiting_slices(gpu_class.label):
             self._world.touch(slice_)
         await confirming.confirm(self._world, gpu_class)

@@ -1,7 +1,7 @@
 """One namespace's pods of one class: who gets in now, who goes free, and who is told what they wait for."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import structlog
@@ -54,22 +54,22 @@ class Slices:
     def _slice(self, gpu_class: GpuClass, namespace: str, waiting: Sequence[PodView]) -> Slice:
         count = self._world.counts.of(gpu_class)
         reservations = self._world.state.reservations_in(namespace)
-        holders = self._holders(namespace)
+        carriers = [pod for pod in self._world.state.pods_in(namespace) if pod.token and pod.live]
+        holders = {pod.token: pod for pod in carriers}
+        carried = Counter(pod.token for pod in carriers)
         return Slice(
             gpu_class=gpu_class,
             reservations=reservations,
             waiting=waiting,
             free=count.units.free,
             rooms=count.rooms,
+            copied=frozenset(token for token, pods in carried.items() if token and pods > 1),
             siblings={
                 r.name: frozenset(holders[token].owner for token in r.claims if token in holders)
                 for r in reservations
                 if r.claims
             },
         )
-
-    def _holders(self, namespace: str) -> dict[str, PodView]:
-        return {pod.token: pod for pod in self._world.state.pods_in(namespace) if pod.token and pod.live}
 
     def _appoint(self, work: Work) -> None:
         """Every window of the namespace that has yet to open is an instant at which this slice is decided again."""

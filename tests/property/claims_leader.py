@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from common.domain import admission, keys, orphans, windows
 from common.domain.admission import Admit, Slice
 from common.domain.errors import Conflict, NotFound, Refused
 from common.domain.gpu_class import GpuClass
-from common.domain.reservation import TERMINAL, ObjectKey
+from common.domain.reservation import TERMINAL, Reservation
 from common.domain.texts import Display
 from common.domain.time import Instant
 from tests.property.claims_api import Api, Informers, opened
@@ -39,7 +40,7 @@ class Leader:
             self._settle(findings, weather)
         waiting = [pod for pod in self.seen.pods.values() if admission.waits(pod)]
         mine = list(self.seen.reservations.values())
-        for action in admission.plan(Slice(self.gpu_class, mine, waiting, None, (), {}), now, Display()):
+        for action in admission.plan(Slice(self.gpu_class, mine, waiting, None, ()), now, Display()):
             if isinstance(action, Admit):
                 self._admit(action, now, weather)
 
@@ -61,7 +62,7 @@ class Leader:
 
     def _settle(self, findings: orphans.Findings, weather: Weather) -> None:
         for withdrawal in findings.withdrawals:
-            _attempt(lambda w=withdrawal: self._withdraw(w))
+            _attempt(partial(self._withdraw, withdrawal))
         if findings.release is not None:
             released = findings.release
             self._write(lambda: self.api.drop_claims(*_id(released.reservation), released.tokens), weather)
@@ -109,7 +110,5 @@ def _attempt(write: Callable[[], object]) -> None:
         return
 
 
-def _id(reservation: object) -> tuple[str, str]:
-    key, uid = reservation.key, reservation.uid  # type: ignore[attr-defined]
-    assert isinstance(key, ObjectKey)
-    return key.name, uid
+def _id(reservation: Reservation) -> tuple[str, str]:
+    return reservation.name, reservation.uid

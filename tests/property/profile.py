@@ -5,4 +5,4 @@ from typing import Final
 from hypothesis import settings
 
 CALM: Final = settings(max_examples=60, deadline=None, derandomize=True, database=None)
-MACHINE: Final = settings(CALM, max_examples=50, stateful_step_count=40)
+MACHINE: Final = settings(CALM, max_examples=80, stateful_step_count=40)

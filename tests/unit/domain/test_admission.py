@@ -33,8 +33,9 @@ def planned(
     rooms: Sequence[NodeRoom] = (NodeRoom(a_node(), 8),),
     gpu_class: GpuClass | None = None,
     siblings: dict[str, frozenset[str]] | None = None,
+    copied: frozenset[Token] = frozenset(),
 ) -> list[Admit | Tell | LetGo]:
-    slice_ = Slice(gpu_class or a_class(), reservations, pods, free, rooms, siblings or {})
+    slice_ = Slice(gpu_class or a_class(), reservations, pods, free, rooms, copied, siblings or {})
     return admission.plan(slice_, NINE, Display())
 
 
@@ -118,6 +119,15 @@ def test_a_late_claim_that_does_not_stand_is_asked_for_again_with_its_token() ->
     action = planned(waiting("a", token=LATE))[0]
     assert isinstance(action, Admit)
     assert (action.token, action.claimed) == (LATE, False)
+
+
+def test_a_token_that_several_pods_carry_opens_none_of_them() -> None:
+    full = a_reservation(units=1, claims={LATE: 1})
+    pods = (waiting("a", token=LATE), waiting("b", token=LATE))
+    assert story(planned(*pods, reservations=[full], copied=frozenset({LATE}))) == {
+        "a": Reason.RESERVATION_FULL,
+        "b": Reason.RESERVATION_FULL,
+    }
 
 
 @pytest.mark.parametrize("token", [tokens.mint(NINE, 2, "abc"), Token("no-token-of-ours")])
