@@ -1,20 +1,29 @@
 """Certificate and key as files: checked as a pair, and changed under a running server without a lost connection."""
 
 import asyncio
+import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from certs.issue import Pair
+from certs.validity import Validity
 from common.domain.errors import GpuresError
 from common.domain.time import Instant
 
 _DAY_S = 86400
+_ENOUGH_LEFT: Final = timedelta(hours=24)
+_ENOUGH_PART: Final = 10
 
 
 class BadPair(GpuresError):
@@ -32,10 +41,14 @@ class Checked:
     """A pair that belongs together."""
 
     pair: Pair = field(repr=False)
-    not_after: Instant
+    valid: Validity
 
     def days_left(self, now: Instant) -> float:
-        return (self.not_after - now).total_seconds() / _DAY_S
+        return (self.valid.end - now).total_seconds() / _DAY_S
+
+    def ending(self, now: Instant) -> bool:
+        """Whether somebody should have renewed it long ago: 24 h are left, or a tenth of a short life."""
+        return self.valid.end - now < min(_ENOUGH_LEFT, (self.valid.end - self.valid.start) / _ENOUGH_PART)
 
 
 def load(files: Files) -> Checked:
@@ -52,22 +65,21 @@ def check(pair: Pair) -> Checked:
     try:
         cert = x509.load_pem_x509_certificate(pair.cert)
         key = serialization.load_pem_private_key(pair.key, password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         message = f"certificate or key is not PEM that can be read: {error}"
         raise BadPair(message) from error
     if _der(cert.public_key()) != _der(key.public_key()):
         message = "the key does not belong to the certificate"
         raise BadPair(message)
-    return Checked(pair, cert.not_valid_after_utc)
+    return Checked(pair, Validity(cert.not_valid_before_utc, cert.not_valid_after_utc))
 
 
-def serving_context(files: Files) -> ssl.SSLContext:
+def serving_context(pair: Pair) -> ssl.SSLContext:
     """TLS 1.2 or newer, as a server; raises BadPair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A mounted Secret is swapped by one symlink: resolved paths are of one generation.
     try:
-        context.load_cert_chain(files.cert.resolve(strict=True), files.key.resolve(strict=True))
+        _put(pair, context)
     except OSError as error:
         message = f"certificate and key cannot serve: {error.strerror or error}"
         raise BadPair(message) from error
@@ -80,7 +92,7 @@ class Served:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._checked = load(files)
-        self.context = serving_context(files)
+        self.context = serving_context(self._checked.pair)
 
     @property
     def checked(self) -> Checked:
@@ -91,9 +103,10 @@ class Served:
         found = load(self._files)
         if found.pair == self._checked.pair:
             return False
-        # A pair that fails half-way would break the live context, so a scratch one goes first.
-        serving_context(self._files)
-        self.context.load_cert_chain(self._files.cert.resolve(), self._files.key.resolve())
+        # A pair that fails half-way would break the live context, so a scratch one goes first. Both load the bytes that
+        # were checked: the files may be swapped for the next pair at any moment.
+        serving_context(found.pair)
+        _put(found.pair, self.context)
         self._checked = found
         return True
 
@@ -113,6 +126,27 @@ async def keep_renewed(
         else:
             if renewed:
                 told(None)
+
+
+def _put(pair: Pair, context: ssl.SSLContext) -> None:
+    with _as_file(pair) as path:
+        context.load_cert_chain(path)
+
+
+@contextmanager
+def _as_file(pair: Pair) -> Iterator[str]:
+    """OpenSSL wants a path. In memory where there is such a thing, so that a read-only disk will do."""
+    content = pair.cert.rstrip() + b"\n" + pair.key
+    if not hasattr(os, "memfd_create"):
+        with NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    with os.fdopen(os.memfd_create("serving", os.MFD_CLOEXEC), "wb") as memory:
+        memory.write(content)
+        memory.flush()
+        yield f"/proc/self/fd/{memory.fileno()}"
 
 
 def _der(public: PublicKeyTypes) -> bytes:

@@ -11,12 +11,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from certs.validity import made
 from common.domain.time import Instant
 
 CA_LIFE: Final = timedelta(days=3650)
 LEAF_LIFE: Final = timedelta(days=90)
-_BACKDATE: Final = timedelta(minutes=5)
-"""Clocks of those who verify may be a little behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,15 @@ def _builder(
     now: Instant,
     life: timedelta,
 ) -> x509.CertificateBuilder:
+    valid = made(now, life)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATE)
-        .not_valid_after(now + life)
+        .not_valid_before(valid.start)
+        .not_valid_after(valid.end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
 

@@ -64,6 +64,17 @@ class Regarding:
         return cls("Pod", pod.key, pod.uid, "v1")
 
     @classmethod
+    def owner_of(cls, pod: PodView) -> "Regarding":
+        """The controller that people know. Of a Deployment no uid is known; the API takes an Event without one."""
+        kind, _, name = pod.owner.partition("/")
+        return cls(kind, ObjectKey(pod.namespace, name), pod.owner_uid, pod.owner_api)
+
+    @property
+    def identity(self) -> str:
+        """Anybody may write any uid as that of an owner, so it is not taken alone."""
+        return f"{self.kind} {self.key} {self.uid}"
+
+    @classmethod
     def reservation(cls, reservation: Reservation) -> "Regarding":
         return cls("GPUReservation", reservation.key, reservation.uid)
 
@@ -100,7 +111,7 @@ class _Told:
 
     @property
     def what(self) -> _What:
-        return self.regarding.uid, self.reason, self.note
+        return self.regarding.identity, self.reason, self.note
 
 
 @dataclass(slots=True)
@@ -119,7 +130,7 @@ class EventRecorder:
 
     def record(self, regarding: Regarding, reason: str, action: str, note: str, type_: Type = "Normal") -> None:
         """Queue one Event; returns at once."""
-        what = (regarding.uid, reason, note)
+        what = (regarding.identity, reason, note)
         told = self._told.get(what)
         now = self.read()
         if told is not None:
@@ -211,8 +222,9 @@ def _body(told: _Told, namespace: str, name: str, instance: str) -> dict[str, ob
         "apiVersion": told.regarding.api_version,
         "kind": told.regarding.kind,
         "name": told.regarding.key.name,
-        "uid": told.regarding.uid,
     }
+    if told.regarding.uid:
+        regarding["uid"] = told.regarding.uid
     if told.regarding.key.namespace:
         regarding["namespace"] = told.regarding.key.namespace
     return {

@@ -71,6 +71,9 @@ class PodView:
     placement: Placement = field(default_factory=Placement)
     owner: str = ""
     """`Kind/name` of the controller that people know (a Deployment, not its ReplicaSet); empty for a bare pod."""
+    owner_api: str = ""
+    owner_uid: str = ""
+    """Empty for a Deployment: a pod tells the uid of its ReplicaSet only."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Only the keys of ours and those of seed 000 that we read or write."""
     annotated: bool = False

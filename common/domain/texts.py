@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from common.domain import keys
 from common.domain.reservation import Granted, Reservation
 from common.domain.time import Instant, Window
 
 WARNING_LIMIT = 240
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_ITSELF = "; the pod starts by itself, nothing to do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,40 @@ def held_warning(reason: str, sentence: str, until: Instant | None, now: Instant
     return clip(f"held: {reason}: {sentence}", WARNING_LIMIT)
 
 
+def refused_instead(warning: str) -> str:
+    """The sentence of a hold, for a pod that would rather not exist than wait; nothing starts by itself then."""
+    return f"refused instead of {warning.removesuffix(_ITSELF)}"
+
+
+def if_held_ignored(asked: str, *, controlled: bool) -> str:
+    """Why `gpures.dev/if-held` has no effect here."""
+    if asked != keys.REFUSE:
+        return f"annotation {keys.IF_HELD} is {quoted(asked)}, which means nothing; the only word is {keys.REFUSE}"
+    if controlled:
+        return f"annotation {keys.IF_HELD} is for pods without a controller, which would only try again; it is ignored"
+    return f"annotation {keys.IF_HELD} is ignored, for it is not decided yet whether the pod has to wait"
+
+
+def deadline_too_early(pods: str, until: str, reservation: str, seconds: int) -> str:
+    """Warning for whoever creates a Job that would be over before its window; `pods` as in "its pods will be"."""
+    return (
+        f"{pods} held until {until} (reservation {reservation}), but activeDeadlineSeconds {seconds} ends before that: "
+        "remove it or submit later"
+    )
+
+
+def label_outside(kind: str, value: str, place: str) -> str:
+    """Warning for a class label where no pod inherits it."""
+    return (
+        f"label {keys.CLASS_LABEL}={clip(value, 64)} is on the {kind} and not on its pod template, so its pods name no "
+        f"GPU class: put it into {place}"
+    )
+
+
 def opens(reservation: Reservation, class_label: str, window: Window, units: int, display: Display) -> str:
     return (
         f"reservation {reservation.name} ({units} \N{MULTIPLICATION SIGN} {class_label}) opens "
-        f"{display.instant(window.start)}; the pod starts by itself, nothing to do"
+        f"{display.instant(window.start)}{_ITSELF}"
     )
 
 

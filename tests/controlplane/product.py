@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx
 
-from certs.issue import Pair, issue_ca, issue_leaf
 from tests.controlplane.api_proxy import ApiProxy
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.install import WebhookEndpoint, install
+from tests.controlplane.install import WEBHOOKS, documents, install
 from tests.controlplane.polling import until
 from tests.controlplane.processes import Child, free_port
+from tests.controlplane.secret_files import SecretFiles
 from tests.controlplane.services import service_splitter
 from tests.controlplane.splitter import BackEnd, Splitter
 
 NAMESPACE = "gpures-system"
 SERVICE = "gpures-webhook"
+TLS_SECRET = "gpures-webhook-tls"
 READY_S = 30.0
+CERTIFIED_S = 60.0
 # Short drains: nothing here waits for endpoints to propagate.
-QUICK = {"GPURES_DRAIN": "200ms", "GPURES_LISTEN_HOST": "127.0.0.1"}
+QUICK = {"GPURES_DRAIN": "200ms", "GPURES_LISTEN_HOST": "127.0.0.1", "GPURES_CERT_POLL": "500ms"}
 
 
 @dataclass(eq=False)
@@ -54,6 +57,9 @@ class Replica:
 class Product:
     """Context manager: installs, starts what is asked for, waits until it is ready, and stops it again.
 
+    Certificates are self-managed: the one-shot of installers makes the first, the leader rotates them, and `files` is
+    the kubelet that brings the Secret to the webhooks.
+
     `webhook_api` and `reconciler_api` put a fault proxy between the processes and the API server.
     """
 
@@ -68,18 +74,25 @@ class Product:
     reconcilers: list[Replica] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        now = datetime.now(UTC) - timedelta(minutes=1)
-        self._ca: Pair = issue_ca("gpures test CA", now)
-        names = [f"{SERVICE}.{NAMESPACE}.svc", "127.0.0.1"]
-        self._leaf = issue_leaf(self._ca, names, now)
-        install(self.control_plane.admin, webhook=WebhookEndpoint(self._ca.cert), hold=self.hold)
+        admin = self.control_plane.admin
+        install(admin, hold=self.hold)
+        for configuration in documents("base", WEBHOOKS):
+            admin.apply(configuration, field_manager="gpures-install")
+        folder = Path(tempfile.mkdtemp(prefix="webhook-tls-", dir=self.control_plane.directory))
+        self.files = SecretFiles(admin, NAMESPACE, TLS_SECRET, folder)
         self.service: Splitter = service_splitter(self.control_plane, NAMESPACE, SERVICE).start()
         try:
+            self._certify()
+            self.files.start()
             for _ in range(self.webhook_count):
                 self.add_webhook()
             for _ in range(self.reconciler_count):
                 self.add_reconciler()
             self.wait_ready()
+            for replica in [*self.webhooks, *self.reconcilers]:
+                if not replica.child.running:
+                    message = f"{replica.child.name} ended at its start:\n{replica.child.tail(20)}"
+                    raise RuntimeError(message)  # noqa: TRY301 - what was started is stopped below
         except BaseException:
             self.stop()
             raise
@@ -95,6 +108,7 @@ class Product:
         for replica in [*self.webhooks, *self.reconcilers]:
             replica.child.thaw()
             replica.child.kill()
+        self.files.stop()
         self.service.stop()
         for kind in ("mutating", "validating"):
             key = f"{kind}webhookconfigurations.admissionregistration.k8s.io"
@@ -104,7 +118,9 @@ class Product:
 
     @property
     def ca_pem(self) -> bytes:
-        return self._ca.cert
+        """The bundle that verifies the webhooks now."""
+        secret = self.control_plane.admin.get("secrets", TLS_SECRET, NAMESPACE)
+        return base64.b64decode(secret["data"]["ca.crt"])
 
     def add_webhook(self) -> Replica:
         """Start one more replica behind the Service."""
@@ -155,7 +171,8 @@ class Product:
             **self.environment,
         }
         if port:
-            environment |= {"GPURES_LISTEN_PORT": str(port), **self._certificate_files()}
+            cert, key = self.files.folder / "tls.crt", self.files.folder / "tls.key"
+            environment |= {"GPURES_LISTEN_PORT": str(port), "GPURES_CERT_FILE": str(cert), "GPURES_KEY_FILE": str(key)}
         command = [sys.executable, "-P", "-m", program]
         child = self.control_plane.run(f"{program}-{index}", command, env=environment, cwd=_root())
         return Replica(child, probe_port, port)
@@ -165,13 +182,18 @@ class Product:
             return self.control_plane.kubeconfig_for_service_account(NAMESPACE, account)
         return self.control_plane.kubeconfig_for_service_account(NAMESPACE, account, server=proxy.server)
 
-    def _certificate_files(self) -> dict[str, str]:
-        folder = self.control_plane.directory / "webhook-tls"
-        folder.mkdir(exist_ok=True)
-        cert, key = folder / "tls.crt", folder / "tls.key"
-        cert.write_bytes(self._leaf.cert)
-        key.write_bytes(self._leaf.key)
-        return {"GPURES_CERT_FILE": str(cert), "GPURES_KEY_FILE": str(key)}
+    def _certify(self) -> None:
+        """What an installer's hook runs: `python -m certs`, with the reconciler's account."""
+        environment = {
+            "GPURES_KUBECONFIG": str(self._kubeconfig("gpures-reconciler", None)),
+            # A cluster that was in use before keeps its CA; waiting for kubelets would be waiting for nobody.
+            "GPURES_CERT_PROPAGATION": "1s",
+            **self.environment,
+        }
+        child = self.control_plane.run("certs", [sys.executable, "-P", "-m", "certs"], env=environment, cwd=_root())
+        if child.wait(CERTIFIED_S) != 0:
+            message = f"no certificates: {child.tail(5)}"
+            raise RuntimeError(message)
 
 
 def _root() -> Path:

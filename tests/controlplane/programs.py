@@ -58,6 +58,7 @@ RECIPES = (
     Recipe("kube-scheduler", "tools", "k8s.io/kubernetes/cmd/kube-scheduler", K8S),
     Recipe("kube-controller-manager", "tools", "k8s.io/kubernetes/cmd/kube-controller-manager", K8S),
     Recipe("kwok", "tools-kwok", "sigs.k8s.io/kwok/cmd/kwok", "-s -w"),
+    Recipe("helm", "tools-helm", "helm.sh/helm/v4/cmd/helm", "-s -w"),
 )
 FROM_KUBEBUILDER = frozenset({"etcd", "kube-apiserver", "kubectl"})
 
@@ -72,6 +73,7 @@ class Programs:
     kube_scheduler: Path
     kube_controller_manager: Path
     kwok: Path
+    helm: Path
 
 
 def cache_folder(recipe: Recipe) -> Path:

@@ -20,9 +20,11 @@ UNSTAMPED: Final[Instant] = datetime(1970, 1, 1, tzinfo=UTC)
 """Creation instant of an object that the API server has not stored yet."""
 
 
-class OwnerWire(msgspec.Struct, frozen=True, gc=False):
+class OwnerWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     kind: str
     name: str
+    api_version: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 

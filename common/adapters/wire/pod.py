@@ -103,6 +103,7 @@ def pod_view(pod: PodWire, namespace: str = "") -> PodView:
     """`namespace` stands in where the object has none, as in an AdmissionReview; raises MalformedObject."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     labels = shared(metadata.labels)
+    owner, owner_api, owner_uid = _owner(metadata)
     try:
         requests = pod_requests(spec)
     except MalformedObject as error:
@@ -121,7 +122,9 @@ def pod_view(pod: PodWire, namespace: str = "") -> PodView:
         labels=labels,
         requests=requests,
         placement=_placement(spec),
-        owner=intern(_owner(metadata)),
+        owner=owner,
+        owner_api=owner_api,
+        owner_uid=owner_uid,
         annotations=_annotations(metadata.annotations),
         annotated=bool(metadata.annotations),
         held_reason=_held_reason(status.conditions) if status and status.conditions else "",
@@ -224,20 +227,25 @@ def _expressions(wires: list[ExpressionWire] | None) -> tuple[Expression, ...]:
     return tuple([Expression(e.key, e.operator, tuple(e.values or ())) for e in wires or ()])
 
 
-def _owner(metadata: MetaWire) -> str:
+_BARE: Final = ("", "", "")
+
+
+def _owner(metadata: MetaWire) -> tuple[str, str, str]:
     for owner in metadata.owner_references or ():
         if owner.controller:
             return _known_as(owner, metadata)
-    return ""
+    return _BARE
 
 
-def _known_as(owner: OwnerWire, metadata: MetaWire) -> str:
+def _known_as(owner: OwnerWire, metadata: MetaWire) -> tuple[str, str, str]:
+    """`Kind/name`, apiVersion and uid; all pods of one owner share them."""
+    api = intern(owner.api_version)
     if owner.kind == "ReplicaSet":
         template = (metadata.labels or {}).get(_TEMPLATE_HASH, "")
         deployment = owner.name.removesuffix(f"-{template}")
         if template and deployment and deployment != owner.name:
-            return f"Deployment/{deployment}"
-    return f"{owner.kind}/{owner.name}"
+            return intern(f"Deployment/{deployment}"), api, ""
+    return intern(f"{owner.kind}/{owner.name}"), api, intern(owner.uid)
 
 
 _NO_ANNOTATIONS: Final[dict[str, str]] = {}

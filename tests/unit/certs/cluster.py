@@ -3,7 +3,7 @@
 import base64
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from certs.facts import Authorities, leaf_of, pair_of
 from certs.issue import Pair
@@ -32,6 +32,13 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.rotation = self.leader()
+
+    async def install(self) -> Self:
+        """Settled, and with no request remembered."""
+        self.configure()
+        await self.rotation.settle()
+        self.kube.requests.clear()
+        return self
 
     def leader(self, **settings: Any) -> Rotation:
         """Another process: what the one before knew is gone."""

@@ -104,6 +104,28 @@ def test_days_left_are_counted_to_the_end_of_validity() -> None:
     assert checked.days_left(ISSUED + timedelta(days=91)) == -1
 
 
+@pytest.mark.parametrize(
+    ("life", "left", "ending"),
+    [
+        (timedelta(days=90), timedelta(hours=24), False),
+        (timedelta(days=90), timedelta(hours=23), True),
+        (timedelta(days=90), timedelta(hours=-1), True),
+        # Of those that live for a day, a tenth.
+        (timedelta(hours=20), timedelta(hours=3), False),
+        (timedelta(hours=20), timedelta(hours=2), True),
+    ],
+)
+def test_a_certificate_near_its_end_is_no_longer_ready(life: timedelta, left: timedelta, *, ending: bool) -> None:
+    assert check(a_leaf(a_ca(), life=life)).ending(ISSUED + life - left) is ending
+
+
+@pytest.mark.parametrize("life", [timedelta(seconds=12), timedelta(hours=5), timedelta(days=90), timedelta(days=3650)])
+def test_the_instant_of_issue_is_read_back_from_a_certificate(life: timedelta) -> None:
+    valid = check(a_leaf(a_ca(), life=life)).valid
+    assert abs(valid.issued - ISSUED) <= timedelta(seconds=1)
+    assert timedelta(0) < valid.renewal - ISSUED < life
+
+
 def test_keys_are_never_printed() -> None:
     pair = a_leaf(a_ca())
     assert "PRIVATE" not in repr(pair)

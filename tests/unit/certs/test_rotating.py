@@ -1,19 +1,13 @@
 """What the loop does to Secrets and webhook configurations, step by step and after every loss."""
 
-import asyncio
 import base64
-from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from structlog.testing import capture_logs
 
 from certs.facts import pair_of
 from certs.issue import issue_ca, issue_leaf
-from certs.run import NotNow
-from common.domain.errors import OutcomeUnknown, Refused
 from tests.support.clock import NOON
-from tests.support.waiting import eventually
 from tests.unit.certs.cluster import CA, DAY, MINUTE, MUTATING, NAMESPACE, SERVICE_NAME, TLS, VALIDATING, Cluster
 
 PROPAGATION = 2 * MINUTE
@@ -22,11 +16,7 @@ PROPAGATION = 2 * MINUTE
 @pytest.fixture
 async def cluster() -> Cluster:
     """Installed and settled."""
-    cluster = Cluster()
-    cluster.configure()
-    await cluster.rotation.settle()
-    cluster.kube.requests.clear()
-    return cluster
+    return await Cluster().install()
 
 
 async def test_a_fresh_install_is_served_and_trusted_at_once() -> None:
@@ -120,6 +110,16 @@ async def test_a_wiped_bundle_is_put_back(cluster: Cluster) -> None:
     assert cluster.bundle() == [cluster.ca()]
     assert cluster.leaf() == leaf
     assert [path.split("/")[-2] for _, path, _ in cluster.kube.writes()] == [MUTATING, VALIDATING]
+
+
+async def test_a_bundle_wiped_amid_a_rotation_gets_the_old_ca_back_too(cluster: Cluster) -> None:
+    old = cluster.ca()
+    cluster.delete_secret(CA)
+    await cluster.rotation.settle()
+    cluster.configure(generation=2)
+    await cluster.rotation.settle()
+    assert cluster.bundle() == [cluster.ca(), old]
+    assert cluster.verifies()
 
 
 async def test_one_entry_without_its_bundle_is_repaired_alone(cluster: Cluster) -> None:
@@ -235,156 +235,4 @@ async def test_a_ca_swapped_by_hand_in_either_order(cluster: Cluster, *, bundle_
     cluster.clock.advance(PROPAGATION)
     await cluster.rotation.settle()
     assert cluster.bundle()[0] == cluster.ca()
-    assert cluster.verifies()
-
-
-# -------------------------------------------------------------------------------------------------- two writers
-
-
-async def test_whoever_is_slower_looks_again(cluster: Cluster) -> None:
-    cluster.clock.advance(60 * DAY)
-    cluster.collide("PATCH", f"secrets/{TLS}")
-    await cluster.rotation.settle()
-    assert cluster.verifies()
-    assert len(cluster.kube.writes("secrets")) == 2
-
-
-async def test_a_create_that_came_second_takes_what_is_there() -> None:
-    cluster = Cluster()
-    cluster.configure()
-    cluster.collide("POST", "secrets")
-    await cluster.rotation.settle()
-    assert cluster.verifies()
-
-
-async def test_a_leader_that_wakes_up_late_finds_its_write_refused(cluster: Cluster) -> None:
-    late, fresh = cluster.leader(), cluster.leader()
-    await late.settle()
-    await fresh.settle()
-    cluster.clock.advance(60 * DAY)
-
-    async def meanwhile() -> None:
-        await fresh.settle()
-
-    cluster.kube.when("PATCH", f"secrets/{TLS}", meanwhile)
-    await late.settle()
-    written = [path for method, path, _ in cluster.kube.accepted[-3:] if method == "PATCH"]
-    assert written[-1].endswith(TLS)
-    assert len(cluster.kube.writes("secrets")) == 2, "both tried"
-    assert sum(path.endswith(TLS) for path in written) == 1, "one was accepted"
-    assert cluster.verifies()
-
-
-async def test_who_does_not_lead_writes_nothing(cluster: Cluster) -> None:
-    cluster.clock.advance(60 * DAY)
-    cluster.leads = False
-    with pytest.raises(NotNow):
-        await cluster.rotation.settle()
-    assert cluster.kube.writes() == []
-
-
-async def test_a_new_leader_waits_anew_before_a_leaf_of_a_new_ca(cluster: Cluster) -> None:
-    cluster.delete_secret(CA)
-    await cluster.rotation.settle()
-    leaf = cluster.leaf()
-    cluster.clock.advance(PROPAGATION)
-    fresh = cluster.leader()
-    await fresh.settle()
-    assert cluster.leaf() == leaf
-    cluster.clock.advance(PROPAGATION)
-    await fresh.settle()
-    assert cluster.leaf() != leaf
-
-
-# --------------------------------------------------------------------------------------------------------- loop
-
-
-async def test_the_loop_repairs_within_seconds_and_survives_every_failure(cluster: Cluster) -> None:
-    def fails() -> None:
-        raise OutcomeUnknown(0, "cut")
-
-    def bug() -> None:
-        message = "a mistake of ours"
-        raise RuntimeError(message)
-
-    cluster.kube.when("GET", f"secrets/{CA}", fails)
-    cluster.kube.when("GET", f"secrets/{CA}", bug)
-    with capture_logs() as logs:
-        task = asyncio.create_task(cluster.rotation.run())
-        await eventually(lambda: len(logs) == 1)
-        cluster.clock.advance(1)
-        await eventually(lambda: len(logs) == 2)
-        cluster.clock.advance(2)
-        await eventually(lambda: len(cluster.kube.requests) >= 6)
-        cluster.configure(generation=2)
-        cluster.clock.advance(7)
-        await eventually(cluster.verifies)
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-    assert [entry["event"] for entry in logs[:2]] == ["certificates.round_failed"] * 2
-
-
-@pytest.mark.parametrize("mode", ["certManager", "files"])
-async def test_in_the_other_modes_nothing_is_touched(mode: str) -> None:
-    cluster = Cluster()
-    cluster.configure()
-    with capture_logs() as logs:
-        task = asyncio.create_task(cluster.leader(certs=mode).run())
-        await eventually(lambda: logs)
-        cluster.clock.advance(DAY)
-        await asyncio.sleep(0)
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-    assert cluster.kube.requests == []
-
-
-async def test_without_knowing_the_time_nothing_is_decided() -> None:
-    cluster = Cluster()
-    cluster.clock.set_uncertainty(timedelta.max)
-    with pytest.raises(NotNow):
-        await cluster.rotation.settle()
-    assert cluster.kube.writes() == []
-
-
-# ----------------------------------------------------------------------------------------------------- one-shot
-
-
-async def test_the_one_shot_makes_what_is_missing_and_no_more() -> None:
-    cluster = Cluster()
-    cluster.configure()
-    await cluster.leader().bootstrap()
-    assert cluster.verifies()
-    cluster.clock.advance(60 * DAY)
-    cluster.kube.requests.clear()
-    await cluster.leader().bootstrap()
-    assert cluster.kube.writes() == [], "renewing is the leader's"
-
-
-async def test_the_one_shot_goes_on_after_a_refusal() -> None:
-    cluster = Cluster()
-
-    def not_yet() -> None:
-        raise Refused(403, "no role yet")
-
-    cluster.kube.when("GET", f"secrets/{CA}", not_yet)
-    task = asyncio.create_task(cluster.leader().bootstrap())
-    await eventually(lambda: cluster.kube.requests)
-    cluster.clock.advance(2)
-    await task
-    assert cluster.leaf().cert
-
-
-async def test_the_one_shot_waits_where_replicas_may_still_serve_the_old(cluster: Cluster) -> None:
-    cluster.delete_secret(CA)
-    cluster.delete_secret(TLS)
-    task = asyncio.create_task(cluster.leader().bootstrap())
-    await eventually(lambda: cluster.kube.writes(MUTATING))
-    for _ in range(200):
-        assert not task.done() or ("secrets", NAMESPACE, TLS) in cluster.kube.objects
-        cluster.clock.advance(1)
-        for _ in range(20):
-            await asyncio.sleep(0)
-    await task
     assert cluster.verifies()
