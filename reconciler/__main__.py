@@ -1,5 +1,7 @@
 """The reconciler process: settings, parts, and an orderly way in and out."""
 
+import argparse
+import asyncio
 import gc
 import sys
 from datetime import timedelta
@@ -17,6 +19,7 @@ from common.adapters.kube import connect
 from common.config import BadSettings, ReconcilerSettings
 from common.probes import serve_probes
 from common.supervise import Supervisor, exit_code
+from reconciler import report
 from reconciler.election import Timing
 from reconciler.engine import Engine
 from reconciler.leader import Leadership
@@ -80,8 +83,9 @@ async def _campaign(engine: Engine, leadership: Leadership, terms: Terms) -> Non
     # What the first lists brought stays: a full collection over it would stop the loop for tenths of a second.
     gc.collect()
     gc.freeze()
-    leadership.start()
-    await terms.run(engine.lead)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(leadership.run())
+        tasks.create_task(terms.run(engine.lead))
 
 
 def _timing(settings: ReconcilerSettings) -> Timing:
@@ -94,13 +98,16 @@ def _timing(settings: ReconcilerSettings) -> Timing:
 
 def main() -> None:
     """Console script `gpures-reconciler`."""
+    parser = argparse.ArgumentParser(prog="gpures-reconciler", description=__doc__)
+    parser.add_argument("--report", action="store_true", help=report.HELP)
+    arguments = parser.parse_args()
     logs.configure()
     try:
         settings = config.load(ReconcilerSettings)
     except BadSettings as problem:
         sys.exit(str(problem))
     logs.configure(settings.log_level)
-    sys.exit(exit_code(lambda: run(settings)))
+    sys.exit(exit_code(lambda: report.run(settings, sys.stdout) if arguments.report else run(settings)))
 
 
 if __name__ == "__main__":

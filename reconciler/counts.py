@@ -18,6 +18,14 @@ class Counts:
         self._monotonic = monotonic
         self._made: dict[str, tuple[float, float, inventory.Count]] = {}
 
+    def known_for_s(self, gpu_class: GpuClass) -> float:
+        """How much longer `of` answers from memory; 0 when the next one is made anew."""
+        known = self._made.get(gpu_class.name)
+        return max(0.0, known[0] + known[1] * COST_RATIO - self._monotonic()) if known is not None else 0.0
+
+    def forget(self, class_name: str) -> None:
+        self._made.pop(class_name, None)
+
     def of(self, gpu_class: GpuClass) -> inventory.Count:
         now_s = self._monotonic()
         known = self._made.get(gpu_class.name)

@@ -22,6 +22,8 @@ class LeaseRecord:
     holder: str
     transitions: int
     version: str
+    acquired: str = ""
+    """`acquireTime` as it is written; renewing leaves it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Sighting:
 
     record: LeaseRecord
     seen_s: float
+    stale: bool = False
+    """A write on it missed or is unknown: look before the next one."""
 
 
 class Step(Enum):
@@ -41,7 +45,7 @@ class Step(Enum):
 
 def sight(before: Sighting | None, record: LeaseRecord, now_s: float) -> Sighting:
     if before is not None and before.record.version == record.version:
-        return before
+        return Sighting(record, before.seen_s)
     return Sighting(record, now_s)
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import structlog
 
+from common.adapters import metrics
 from common.adapters.events import EventRecorder
 from common.adapters.kinds import CLASSES, NODES, PODS, RESERVATIONS
 from common.adapters.kube import Kube
@@ -17,9 +18,11 @@ from common.domain.texts import Display
 from common.domain.time import Clock
 from reconciler.agenda import Agenda
 from reconciler.counts import Counts
-from reconciler.loops.classes import ClassCounts, Classes
+from reconciler.loops.classes import Classes
+from reconciler.loops.columns import Summaries
 from reconciler.loops.confirming import restamp
-from reconciler.loops.reservations import Reservations, Summaries
+from reconciler.loops.counting import ClassCounts
+from reconciler.loops.reservations import Reservations
 from reconciler.loops.slices import Slices
 from reconciler.loops.telling import Tellings
 from reconciler.queue import REASONS, Kind, Work, WorkQueue
@@ -68,12 +71,13 @@ class Engine:
             stamp=stamp,
             event_repeat=event_repeat,
         )
-        tellings = Tellings(self.world)
+        self._tellings = tellings = Tellings(self.world)
         self._actions = WorkQueue(
             {
                 Kind.SLICE: Slices(self.world, tellings).handle,
                 Kind.RESERVATION: Reservations(self.world).handle,
                 Kind.CLASS: Classes(self.world).handle,
+                Kind.COUNT: ClassCounts(self.world).handle,
             },
             WORKERS,
         )
@@ -81,7 +85,6 @@ class Engine:
             {
                 Kind.TELLING: tellings.handle,
                 Kind.SUMMARY: Summaries(self.world).handle,
-                Kind.COUNT: ClassCounts(self.world).handle,
             },
             REASON_WORKERS,
             after=self._actions,
@@ -127,6 +130,8 @@ class Engine:
             self._leading = False
             self._actions.clear()
             self._reasons.clear()
+            self._tellings.forget_holds()
+            metrics.forget_cluster()
 
     def _touch(self, work: Work) -> None:
         if self._leading:
@@ -136,6 +141,7 @@ class Engine:
         """A term starts from state alone; what was missed while following is in it."""
         for gpu_class in self.state.classes.values():
             self._touch(Work(Kind.CLASS, "", gpu_class.name))
+            self._touch(Work(Kind.COUNT, "", gpu_class.name))
         for reservation in self.state.reservations.values():
             self._touch(Work(Kind.RESERVATION, *reservation.key))
             self._touch(Work(Kind.CLASS, "", reservation.wish.gpu_class))

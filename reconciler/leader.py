@@ -4,12 +4,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 
 import structlog
 
 from common.adapters import paths
 from common.adapters.kube import JSON_PATCH, Kube
-from common.domain.errors import ApiError, Conflict, NotFound
+from common.domain.errors import ApiError, Conflict, MalformedObject, NotFound
 from common.domain.time import Clock
 from reconciler.election import LeaseRecord, Sighting, Step, Timing, next_step, sight, still_leads
 from reconciler.lease import NAME, decode_lease, lease_body, lease_operations
@@ -40,6 +41,7 @@ class Leadership:
         self._renewed_s: float | None = None
         self._led = False
         self._stopping = threading.Event()
+        self._ended: asyncio.Future[None] | None = None
         self._thread: threading.Thread | None = None
         self.term = 0
         """`leaseTransitions` of the current term; with the identity it names the leader's stamp."""
@@ -49,8 +51,15 @@ class Leadership:
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
         self._thread = threading.Thread(target=self._run, args=(loop,), name="lease", daemon=True)
         self._thread.start()
+
+    async def run(self) -> None:
+        """Start, and wait for the end of the thread; raises what ended it: a process that cannot lead is broken."""
+        self.start()
+        if self._ended is not None:
+            await self._ended
 
     async def stop(self, timeout_s: float) -> None:
         """Give the Lease up, so that a successor starts at once; bounded."""
@@ -59,7 +68,21 @@ class Leadership:
             await asyncio.to_thread(self._thread.join, timeout_s)
 
     def _run(self, main: asyncio.AbstractEventLoop) -> None:
-        asyncio.run(self._campaign(main))
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._campaign(main))
+        except BaseException as cause:  # noqa: BLE001 - carried over to the main loop, which must not go on without it
+            error = cause
+        with suppress(RuntimeError):  # the main loop may be gone already during shutdown
+            main.call_soon_threadsafe(self._tell_end, error)
+
+    def _tell_end(self, error: BaseException | None) -> None:
+        if self._ended is None or self._ended.done():
+            return
+        if error is not None:
+            self._ended.set_exception(RuntimeError(f"the lease's thread ended: {error}"))
+        else:
+            self._ended.set_result(None)
 
     async def _campaign(self, main: asyncio.AbstractEventLoop) -> None:
         sighting: Sighting | None = None
@@ -84,30 +107,37 @@ class Leadership:
                 main.call_soon_threadsafe(self._on_change, leads)
 
     async def _round(self, kube: Kube, before: Sighting | None) -> Sighting | None:
-        path = paths.leases(self._namespace, NAME)
-        sent_s = self._monotonic()
         try:
-            record = decode_lease((await kube.request("GET", path, timeout_s=self._timing.retry_s)).body)
-            sighting = sight(before, record, self._monotonic())
-        except NotFound:
-            sighting = None
-        except ApiError as error:
+            sighting = await self._look(kube, before)
+        except (ApiError, MalformedObject) as error:
             log.warning("leader.lease_unreadable", error=str(error))
             return before
         step = next_step(self.identity, sighting, self._timing, self._monotonic())
         if step is Step.WAIT:
             self._renewed_s = None
             return sighting
+        # Others count from when they see the write, which is after it was sent.
+        sent_s = self._monotonic()
         try:
             written = await self._write(kube, step, sighting)
         except Conflict:
-            return sighting
-        except ApiError as error:
+            return None if step is Step.CREATE else replace(sighting, stale=True) if sighting else None
+        except (ApiError, MalformedObject) as error:
             log.warning("leader.lease_unwritable", error=str(error))
-            return sighting
+            return replace(sighting, stale=True) if sighting else None
         self.term = written.transitions
         self._renewed_s = sent_s
         return Sighting(written, self._monotonic())
+
+    async def _look(self, kube: Kube, before: Sighting | None) -> Sighting | None:
+        """What the Lease says; a holder renews on what its own last write returned."""
+        if before is not None and before.record.holder == self.identity and not before.stale:
+            return before
+        try:
+            answer = await kube.request("GET", paths.leases(self._namespace, NAME), timeout_s=self._timing.retry_s)
+        except NotFound:
+            return None
+        return sight(before, decode_lease(answer.body), self._monotonic())
 
     async def _write(self, kube: Kube, step: Step, sighting: Sighting | None) -> LeaseRecord:
         lease_s = int(self._timing.lease_s)

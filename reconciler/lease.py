@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from common.domain.errors import MalformedObject
 from common.domain.time import Instant
 from reconciler.election import LeaseRecord
 
@@ -14,23 +15,33 @@ class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     lease_transitions: int | None = None
+    acquire_time: str | None = None
 
 
 class _Lease(msgspec.Struct):
     metadata: _Meta
-    spec: _Spec
+    spec: _Spec = _Spec()
 
 
 _decoder = msgspec.json.Decoder(_Lease)
 
 
 def decode_lease(body: bytes) -> LeaseRecord:
-    lease = _decoder.decode(body)
+    """Raises MalformedObject."""
+    try:
+        lease = _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        msg = f"the Lease cannot be read: {error}"
+        raise MalformedObject(msg) from error
+    spec = lease.spec
     return LeaseRecord(
-        lease.spec.holder_identity or "", lease.spec.lease_transitions or 0, lease.metadata.resource_version
+        spec.holder_identity or "",
+        spec.lease_transitions or 0,
+        lease.metadata.resource_version,
+        spec.acquire_time or "",
     )
 
 
@@ -39,7 +50,7 @@ def lease_body(namespace: str, holder: str, duration_s: int, now: Instant) -> di
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": NAME, "namespace": namespace},
-        "spec": _spec(holder, 1, duration_s, now),
+        "spec": _spec(holder, 1, duration_s, now, ""),
     }
 
 
@@ -47,18 +58,19 @@ def lease_operations(
     record: LeaseRecord, holder: str, duration_s: int, now: Instant, *, taken: bool
 ) -> list[dict[str, Any]]:
     """The whole spec under the precondition of the version that we saw: a miss is a clean 409."""
+    spec = _spec(holder, record.transitions + taken, duration_s, now, "" if taken else record.acquired)
     return [
         {"op": "replace", "path": "/metadata/resourceVersion", "value": record.version},
-        {"op": "replace", "path": "/spec", "value": _spec(holder, record.transitions + taken, duration_s, now)},
+        {"op": "add", "path": "/spec", "value": spec},
     ]
 
 
-def _spec(holder: str, transitions: int, duration_s: int, now: Instant) -> dict[str, Any]:
+def _spec(holder: str, transitions: int, duration_s: int, now: Instant, acquired: str) -> dict[str, Any]:
     micro = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "holderIdentity": holder,
         "leaseDurationSeconds": duration_s,
         "leaseTransitions": transitions,
-        "acquireTime": micro,
+        "acquireTime": acquired or micro,
         "renewTime": micro,
     }

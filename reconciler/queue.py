@@ -11,7 +11,7 @@ from secrets import SystemRandom
 
 import structlog
 
-from common.domain.errors import ApiError
+from common.domain.errors import ApiError, Throttled
 
 log = structlog.get_logger(__name__)
 _random = SystemRandom()
@@ -25,13 +25,13 @@ class Kind(IntEnum):
 
     SLICE = 0
     RESERVATION = 1
-    CLASS = 2
-    TELLING = 3
-    SUMMARY = 4
-    COUNT = 5
+    COUNT = 2
+    CLASS = 3
+    TELLING = 4
+    SUMMARY = 5
 
 
-REASONS = frozenset({Kind.TELLING, Kind.SUMMARY, Kind.COUNT})
+REASONS = frozenset({Kind.TELLING, Kind.SUMMARY})
 """What people read: these have a queue of their own with few workers, a bounded share of the write budget."""
 
 
@@ -136,12 +136,18 @@ class WorkQueue:
             self._failures.pop(work, None)
         except ApiError as error:
             log.warning("work.failed", kind=work.kind.name, namespace=work.namespace, name=work.name, error=str(error))
-            self._retry(work)
+            self._retry(work, error.retry_after_s if isinstance(error, Throttled) else 0.0)
         except Exception:
             log.exception("work.broken", kind=work.kind.name, namespace=work.namespace, name=work.name)
             self._retry(work)
 
-    def _retry(self, work: Work) -> None:
+    def _retry(self, work: Work, least_s: float = 0.0) -> None:
         failures = self._failures[work] = self._failures.get(work, 0) + 1
         ceiling = min(LAST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures, 10))
-        asyncio.get_running_loop().call_later(ceiling * (0.5 + _random.random() / 2), self.touch, work)
+        pause_s = least_s + ceiling * (0.5 + _random.random() / 2)
+        asyncio.get_running_loop().call_later(pause_s, self._touch_again, work)
+
+    def _touch_again(self, work: Work) -> None:
+        """Unless the term in which it failed is over."""
+        if work in self._failures:
+            self.touch(work)

@@ -5,6 +5,7 @@ Changes name the work that they may concern; nothing is decided here.
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterable
+from typing import TypeVar
 
 from common.domain import admission, keys
 from common.domain.gpu_class import GpuClass
@@ -16,6 +17,9 @@ MAX_FINISHED = 100_000
 """Tokens and uids of pods that are over, remembered until their claims are dropped; past this the 60 s rule serves."""
 
 Pods = dict[str, PodView]
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 
 class ClusterState:
@@ -32,6 +36,7 @@ class ClusterState:
         self._of_namespace: dict[str, dict[str, Reservation]] = defaultdict(dict)
         self._of_class: dict[str, dict[ObjectKey, Reservation]] = defaultdict(dict)
         self._finished: OrderedDict[str, None] = OrderedDict()
+        self._awaited: dict[str, str] = {}
 
     # What the planners ask
 
@@ -89,6 +94,19 @@ class ClusterState:
     def all_waiting_slices(self) -> list[Work]:
         return [Work(Kind.SLICE, namespace, label) for namespace, label in self._waiting]
 
+    def waits_for(self, pod: PodView, reservation: str | None) -> None:
+        """Note which reservation a waiting pod was last told to wait for."""
+        if self._awaited.get(pod.uid) != reservation:
+            self._waits_no_more(pod)
+            if reservation is not None:
+                self._awaited[pod.uid] = reservation
+                self._touch(Work(Kind.SUMMARY, pod.namespace, reservation))
+
+    def waiting_for(self, key: ObjectKey) -> int:
+        """Pods that were last told to wait for this reservation."""
+        slots = [pods for (namespace, _), pods in self._waiting.items() if namespace == key.namespace]
+        return sum(1 for pods in slots for uid in pods if self._awaited.get(uid) == key.name)
+
     # What the informers tell
 
     def on_pod(self, old: PodView | None, new: PodView | None) -> None:
@@ -99,21 +117,29 @@ class ClusterState:
         pod = new or old
         if pod is None:
             return
-        if old is not None and (new is None or new.uid != old.uid):
+        replaced = old is not None and (new is None or new.uid != old.uid)
+        if old is not None and replaced:
             self._remember_finished(old)
         if new is not None and not new.live:
             self._remember_finished(new)
+        if old is not None and (replaced or not admission.waits(pod)):
+            self._waits_no_more(old)
+        self._touch_after(old, new)
+        self._touch_reservations_of(pod, over=replaced or not pod.live)
+
+    def _touch_after(self, old: PodView | None, new: PodView | None) -> None:
+        """What a change of a pod is read by."""
         if old is None or new is None or _decided_by(old) != _decided_by(new):
             for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
                 self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
+        if old is None or new is None or _counted_by(old) != _counted_by(new):
+            self._touch_counts(old, new)
         if new is not None and _told_in_vain(new):
             self._touch(Work(Kind.TELLING, new.namespace, new.uid))
-        self._touch_class(old, new)
-        self._touch_reservations_of(pod, over=new is None or not new.live or (old is not None and new.uid != old.uid))
 
     def on_node(self, old: NodeView | None, new: NodeView | None) -> None:
         if old is not None and old.class_label:
-            self._nodes[old.class_label].pop(old.name, None)
+            _forget(self._nodes, old.class_label, old.name)
         if new is not None and new.class_label:
             self._nodes[new.class_label][new.name] = new
         for label in {n.class_label for n in (old, new) if n is not None and n.class_label}:
@@ -124,25 +150,28 @@ class ClusterState:
             self.classes.pop(old.name, None)
         if new is not None:
             self.classes[new.name] = new
-        for label in {c.label for c in (old, new) if c is not None}:
+        labels = {c.label for c in (old, new) if c is not None}
+        for label in labels:
             self._elect_class(label)
-        settled = old is not None and new is not None and old.generation == new.generation
-        for gpu_class in {c.name: c for c in (old, new) if c is not None}.values():
-            self._touch(Work(Kind.CLASS, "", gpu_class.name))
-            for work in self.waiting_slices(gpu_class.label):
+        if old is not None and new is not None and (old.uid, old.generation) == (new.uid, new.generation):
+            return  # only its status changed, which is what we write
+        names = {c.name for c in (old, new) if c is not None}
+        # Of several classes with one label value another one may decide from now on.
+        names |= {c.name for c in self.classes.values() if c.label in labels}
+        for name in names:
+            self._touch(Work(Kind.CLASS, "", name))
+            self._touch(Work(Kind.COUNT, "", name))
+            for reservation in self.reservations_of(name):
+                self._touch(Work(Kind.RESERVATION, *reservation.key))
+        for work in self.all_waiting_slices():
+            if work.name in labels or work.name not in self._class_of_label:
                 self._touch(work)
-            if not settled:
-                for reservation in self.reservations_of(gpu_class.name):
-                    self._touch(Work(Kind.RESERVATION, *reservation.key))
-        if not settled and new is not None:
-            for label in list(self._by_label):
-                self._touch_unknown(label)
 
     def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
         if old is not None:
             self.reservations.pop(old.key, None)
-            self._of_namespace[old.namespace].pop(old.name, None)
-            self._of_class[old.wish.gpu_class].pop(old.key, None)
+            _forget(self._of_namespace, old.namespace, old.name)
+            _forget(self._of_class, old.wish.gpu_class, old.key)
         if new is not None:
             self.reservations[new.key] = new
             self._of_namespace[new.namespace][new.name] = new
@@ -151,9 +180,13 @@ class ClusterState:
         if reservation is None:
             return
         self._touch(Work(Kind.RESERVATION, *reservation.key))
-        self._touch(Work(Kind.CLASS, "", reservation.wish.gpu_class))
+        if new is None:
+            self._touch(Work(Kind.SUMMARY, *reservation.key))
+        if old is not None and new is not None and _admits_by(old) == _admits_by(new):
+            return  # only what people read of it changed
+        self._touch(Work(Kind.COUNT, "", reservation.wish.gpu_class))
         for namespace, label in list(self._waiting):
-            if namespace == reservation.namespace and self._waiting[namespace, label]:
+            if namespace == reservation.namespace:
                 self._touch(Work(Kind.SLICE, namespace, label))
 
     # Within
@@ -168,19 +201,10 @@ class ClusterState:
             self._waiting[pod.namespace, pod.class_label][pod.uid] = pod
 
     def _take_out(self, pod: PodView) -> None:
-        for index, key in (
-            (self._pods, pod.namespace),
-            (self._by_label, pod.class_label),
-            (self._on_node, pod.node),
-        ):
-            index[key].pop(pod.uid, None)
-            if not index[key]:
-                del index[key]
-        slot = self._waiting.get((pod.namespace, pod.class_label))
-        if slot is not None:
-            slot.pop(pod.uid, None)
-            if not slot:
-                del self._waiting[pod.namespace, pod.class_label]
+        _forget(self._pods, pod.namespace, pod.uid)
+        _forget(self._by_label, pod.class_label, pod.uid)
+        _forget(self._on_node, pod.node, pod.uid)
+        _forget(self._waiting, (pod.namespace, pod.class_label), pod.uid)
 
     def _remember_finished(self, pod: PodView) -> None:
         for mark in filter(None, (pod.token, pod.uid)):
@@ -199,7 +223,7 @@ class ClusterState:
                 if reservation.claims and reservation.name != name:
                     self._touch(Work(Kind.RESERVATION, *reservation.key))
 
-    def _touch_class(self, old: PodView | None, new: PodView | None) -> None:
+    def _touch_counts(self, old: PodView | None, new: PodView | None) -> None:
         labels = {v.class_label for v in (old, new) if v is not None and v.class_label}
         for view in (old, new):
             if view is not None and view.node:
@@ -207,14 +231,15 @@ class ClusterState:
         for label in labels:
             self._touch_label(label)
 
+    def _waits_no_more(self, pod: PodView) -> None:
+        before = self._awaited.pop(pod.uid, None)
+        if before is not None:
+            self._touch(Work(Kind.SUMMARY, pod.namespace, before))
+
     def _touch_label(self, label: str) -> None:
         gpu_class = self._class_of_label.get(label)
         if gpu_class is not None:
-            self._touch(Work(Kind.CLASS, "", gpu_class.name))
-
-    def _touch_unknown(self, label: str) -> None:
-        for work in self.waiting_slices(label):
-            self._touch(work)
+            self._touch(Work(Kind.COUNT, "", gpu_class.name))
 
     def _elect_class(self, label: str) -> None:
         """Among classes of one label value the oldest decides, the others say Conflict."""
@@ -242,3 +267,29 @@ def _decided_by(pod: PodView) -> tuple[object, ...]:
         pod.token,
         pod.annotations.get(keys.USE_RESERVATION),
     )
+
+
+def _counted_by(pod: PodView) -> tuple[object, ...]:
+    """What a count of the class reads of a pod."""
+    return (pod.uid, pod.phase, pod.node, pod.admitted, pod.token, pod.requests, pod.class_label)
+
+
+def _admits_by(reservation: Reservation) -> tuple[object, ...]:
+    """What admission and counts read of a reservation."""
+    return (
+        reservation.uid,
+        reservation.phase,
+        reservation.granted,
+        reservation.claims,
+        reservation.wish,
+        reservation.fast_path_until,
+    )
+
+
+def _forget(index: dict[K, dict[V, T]], key: K, inner: V) -> None:
+    """Take one entry out, and what held it when that was its last."""
+    held = index.get(key)
+    if held is not None:
+        held.pop(inner, None)
+        if not held:
+            del index[key]

@@ -26,7 +26,7 @@ class World:
     events: EventRecorder
     display: Display
     fresh: Callable[[], bool]
-    """False while a watch is stale: then nothing is dropped, denied, ended or removed (R4)."""
+    """False while a watch is stale: then nothing is denied, counted or removed (R4)."""
     stamp: Callable[[], str]
     """Names this leader's term; what it announces carries it (R8)."""
     event_repeat: timedelta = timedelta(minutes=30)

@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 Operations = list[dict[str, Any]]
 
+_LIVE = ",".join(f"status.phase!={phase}" for phase in sorted(TERMINAL))
+
 TIMEOUT_S = 10.0
 PAGE = 500
 
@@ -118,19 +120,12 @@ class Writes:
 
     async def list_live(self) -> list[Reservation]:
         """Quorum list of everything that is not over; what cannot be read is said and left out."""
-        over = ",".join(f"status.phase!={phase}" for phase in sorted(TERMINAL))
-        live: list[Reservation] = []
-        for item in await self._list(paths.reservations(), {"fieldSelector": over}):
-            try:
-                live.append(decode_reservation(item))
-            except MalformedObject as error:
-                log.warning("reservation.unreadable", why=str(error))
-        return live
+        return _readable(await self._list(paths.reservations(), {"fieldSelector": _LIVE}))
 
     async def list_class(self, class_name: str) -> list[Reservation]:
-        """Quorum list of a class's reservations, in pages."""
-        items = await self._list(paths.reservations(), {"fieldSelector": f"spec.gpuClass={class_name}"})
-        return [decode_reservation(item) for item in items]
+        """Quorum list of a class's reservations that are not over, in pages; what cannot be read holds nothing."""
+        selector = f"spec.gpuClass={class_name},{_LIVE}"
+        return _readable(await self._list(paths.reservations(), {"fieldSelector": selector}))
 
     # Pods
 
@@ -161,6 +156,10 @@ class Writes:
         gpu_class = decode_class(answer.body)
         self._seen_class(gpu_class)
         return gpu_class
+
+    async def list_classes(self) -> list[GpuClass]:
+        """Quorum list."""
+        return [decode_class(item) for item in await self._list(paths.classes(), {})]
 
     async def class_status(self, gpu_class: GpuClass, operations: Operations) -> GpuClass:
         guarded = [_same_uid(gpu_class.uid), *operations]
@@ -217,3 +216,13 @@ class Writes:
 def _same_uid(uid: str) -> dict[str, Any]:
     """A name may be used again by another object."""
     return {"op": "test", "path": "/metadata/uid", "value": uid}
+
+
+def _readable(items: Sequence[bytes]) -> list[Reservation]:
+    readable: list[Reservation] = []
+    for item in items:
+        try:
+            readable.append(decode_reservation(item))
+        except MalformedObject as error:
+            log.warning("reservation.unreadable", why=str(error))
+    return readable

@@ -94,3 +94,15 @@ CLOCK_CONTRADICTIONS: Final = Gauge(
     "gpures_clock_contradictions", "Answers whose date did not agree with those before since the start."
 )
 EVENTS: Final = Counter("gpures_events", "Kubernetes Events, by outcome: sent, repeated, dropped, failed.", ["outcome"])
+
+
+def forget_cluster() -> None:
+    """What only a leader counts: one that leads no more must not go on telling its last numbers."""
+    for gauge in (UNITS, HELD_PODS, RESERVATIONS):
+        gauge.clear()
+
+
+def forget_class(name: str) -> None:
+    """A class that is gone."""
+    for gauge in (UNITS, HELD_PODS, RESERVATIONS):
+        gauge.remove_by_labels({"gpu_class": name})

@@ -11,6 +11,7 @@ from common.domain.reservation import Granted, Reservation, Wish
 from common.domain.time import Instant, Window, after
 
 START_TOLERANCE = timedelta(minutes=5)
+_LONGEST_OUTAGE = timedelta(days=1)
 
 
 class Judgement(StrEnum):
@@ -51,7 +52,7 @@ def judge(
     start = wish.start
     if start is None:
         start = now.replace(microsecond=0)
-    elif start < now - START_TOLERANCE:
+    elif start < _asked_at(reservation, now) - START_TOLERANCE:
         message = f"start {display.instant(start)} is in the past; leave start out to begin at once"
         return Verdict(Judgement.START_IN_PAST, message)
     elif start < now:
@@ -211,3 +212,8 @@ def _yours(granted: Granted, gpu_class: GpuClass, display: texts.Display) -> str
 
 def _over(asked: str, limit: str) -> Verdict:
     return Verdict(Judgement.OVER_LIMIT, f"{asked}, {limit}")
+
+
+def _asked_at(reservation: Reservation, now: Instant) -> Instant:
+    """When it was asked: nobody is denied because we were down. A wish that is not stored yet is asked now."""
+    return min(reservation.created, now) if reservation.created > now - _LONGEST_OUTAGE else now

@@ -78,6 +78,8 @@ class GpuClass:
     generation: int = 1
     mode: Mode = Mode.ENFORCE
     mode_for: tuple[tuple[frozenset[str], Mode], ...] = ()
+    default_for: frozenset[str] = frozenset()
+    """Namespaces where pods that ask for a unit and name no class get its label from the API server."""
     without_reservation: WithoutReservation = WithoutReservation.HOLD
     unit: Unit = field(default_factory=Unit)
     spare: int = 0

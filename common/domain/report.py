@@ -115,22 +115,31 @@ class _Judge:
 
     def fate(self, pod: PodView, node_class: str) -> _Fate | None:
         """None for a pod that is none of ours, is judged by an enforced class already, or may go on as it does."""
-        gpu_class = self._deciding.get(pod.class_label or node_class)
+        gpu_class = self._named(pod)
+        labelled = gpu_class is not None
+        gpu_class = gpu_class or self._deciding.get(pod.class_label or node_class)
         if gpu_class is None or gpu_class.mode_in(pod.namespace) is Mode.ENFORCE:
             return None
         asked = units.pod_units(pod.requests, gpu_class.unit)
         native = units.counted_natively(gpu_class)
-        if asked < 1 or (not pod.class_label and native):
+        if asked < 1 or (not labelled and native):
             return None
         if pod.token is not None:
             return _Fate(pod, gpu_class, asked, Outcome.LET_IN, "Claimed", "")
         if tolerations.forged(pod.tolerations, pod.requests, [gpu_class]):
             why = f"tolerates {_tolerated(pod)} itself; only an open reservation adds the toleration {keys.TAINT}"
             return _Fate(pod, gpu_class, asked, Outcome.REFUSED, "Toleration", why)
-        if not pod.class_label:
+        if not labelled:
             why = f"has no label {keys.CLASS_LABEL}={gpu_class.label}, so it gets no toleration for the class's nodes"
             return _Fate(pod, gpu_class, asked, Outcome.KEPT_OFF, "NoLabel", why)
         return self._routed(pod, gpu_class, asked)
+
+    def _named(self, pod: PodView) -> GpuClass | None:
+        """The class that the pod names, or would be made to name in its namespace."""
+        if pod.class_label:
+            return self._deciding.get(pod.class_label)
+        defaults = (c for c in self._deciding.values() if pod.namespace in c.default_for)
+        return next((c for c in defaults if units.pod_units(pod.requests, c.unit) > 0), None)
 
     def _routed(self, pod: PodView, gpu_class: GpuClass, asked: int) -> _Fate | None:
         mine = self._mine[pod.namespace]

@@ -12,6 +12,7 @@ from common.domain.time import Instant
 _SECOND: Final = re.compile(r"[0-9]{1,11}")
 """More digits are past the calendar's end."""
 _UNITS: Final = re.compile(r"[0-9]{1,18}")
+_REST = re.compile(r"[0-9a-z-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,6 @@ def parse(token: str) -> TokenParts | None:
     """None for what we never wrote."""
     second, _, rest = token.partition("-")
     units, _, random = rest.partition("-")
-    if not (_SECOND.fullmatch(second) and _UNITS.fullmatch(units) and random):
+    if not (_SECOND.fullmatch(second) and _UNITS.fullmatch(units) and _REST.fullmatch(random)):
         return None
     return TokenParts(datetime.fromtimestamp(int(second), UTC), int(units), random)

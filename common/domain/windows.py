@@ -1,10 +1,14 @@
 """Which phase a reservation is due to enter, and when the next one is due."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from common.domain.gpu_class import GpuClass
 from common.domain.reservation import OPENABLE, TERMINAL, Phase, Reservation
 from common.domain.time import Instant, Window
+
+KEEP_WITHOUT_CLASS = timedelta(hours=336)
+"""The default of `keepFinished`, for what asked for a class that is gone or never was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,9 @@ def changed(reservation: Reservation) -> bool:
 
 
 def _finished(reservation: Reservation, gpu_class: GpuClass | None, now: Instant) -> Due:
-    if gpu_class is None or reservation.finished is None:
+    if reservation.finished is None:
         return Due()
-    until = reservation.finished + gpu_class.keep_finished
+    until = reservation.finished + (gpu_class.keep_finished if gpu_class is not None else KEEP_WITHOUT_CLASS)
     if reservation.claims or now < until:
         return Due(next=until if now < until else None)
     return Due(Removal(reservation))

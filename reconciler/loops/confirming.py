@@ -88,12 +88,29 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
 
 
 async def deny_unknown(world: World, class_name: str) -> None:
-    """No class of that name: the classes are known, so the answer is final."""
+    """No class of that name, by a read of its own: the watch of classes may be behind, and the answer is final."""
+    try:
+        await world.writes.read_class(class_name)
+    except NotFound:
+        log.info("class.unknown", gpu_class=class_name)
+    else:
+        return
     for row in world.state.reservations_of(class_name):
-        if row.phase in (Phase.PENDING, Phase.CONFIRMING) and not row.wish.cancel and world.fresh():
+        if row.phase in (Phase.PENDING, Phase.CONFIRMING) and not row.wish.cancel:
             verdict = confirmation.unknown_class(class_name, world.state.classes)
             try:
                 await world.writes.status_at(row, _denied(world, row, verdict))
+            except (Conflict, NotFound) as miss:
+                log.info("confirm.missed", reservation=str(row.key), why=str(miss))
+
+
+async def explain_conflict(world: World, gpu_class: GpuClass, decides: GpuClass) -> None:
+    """An older class has the same nodes: what asks for this one waits, and says for what."""
+    message = f"class {gpu_class.name} has the same label value as {decides.name}, which is older and decides"
+    for row in world.state.reservations_of(gpu_class.name):
+        if row.phase is Phase.PENDING and not row.wish.cancel and row.message != message:
+            try:
+                await world.writes.status_at(row, {"reason": "Conflict", "message": message})
             except (Conflict, NotFound) as miss:
                 log.info("confirm.missed", reservation=str(row.key), why=str(miss))
 

@@ -6,13 +6,12 @@ from typing import Any
 import structlog
 
 from common.adapters.metrics import ORPHANS_DROPPED
-from common.adapters.wire.conditions import encode_conditions
 from common.adapters.wire.reservation import encode_granted
-from common.domain import admission, keys, orphans, reservation_status, tokens, windows
+from common.domain import keys, orphans, tokens, windows
 from common.domain.errors import Conflict, NotFound, Refused
 from common.domain.pod import PodView
 from common.domain.reasons import Hold, Reason
-from common.domain.reservation import OPENABLE, TERMINAL, Condition, ObjectKey, Phase, Reservation, Token
+from common.domain.reservation import OPENABLE, TERMINAL, ObjectKey, Reservation, Token
 from common.domain.time import Instant, format_instant
 from reconciler.loops.confirming import undecided
 from reconciler.queue import Kind, Work
@@ -23,6 +22,7 @@ log = structlog.get_logger(__name__)
 FAST_PATH_PAUSE = timedelta(minutes=5)
 """After claims were orphaned at CREATE (a quota refused the pods, say), pods are claimed only once they are stored."""
 SUMMARY_EVERY = timedelta(seconds=0.5)
+STALE_AGAIN = timedelta(seconds=30)
 WITHDRAW_AGAIN = timedelta(seconds=1)
 """Somebody wrote the pod: the informer will tell what, or this look finds it unchanged and tries once more."""
 
@@ -85,6 +85,7 @@ class Reservations:
 
     async def _remove(self, reservation: Reservation) -> None:
         if not self._world.fresh():
+            self._world.agenda.put(Work(Kind.RESERVATION, *reservation.key), self._world.now + STALE_AGAIN)
             return
         try:
             await self._world.writes.remove_reservation(reservation)
@@ -144,61 +145,6 @@ class Reservations:
         log.info("claims.dropped", reservation=str(reservation.key), tokens=len(orphaned), paused=bool(more))
 
 
-class Summaries:
-    """The columns, coalesced: at most one write each `SUMMARY_EVERY`, and only when something differs."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._written: dict[ObjectKey, Instant] = {}
-
-    async def handle(self, work: Work) -> None:
-        world = self._world
-        key = ObjectKey(work.namespace, work.name)
-        reservation = world.state.reservations.get(key)
-        at = self._written.get(key)
-        if reservation is None or reservation.phase in (Phase.PENDING, Phase.CONFIRMING):
-            self._written.pop(key, None)
-            return
-        if at is not None and world.now < at + SUMMARY_EVERY:
-            world.agenda.put(work, at + SUMMARY_EVERY)
-            return
-        gpu_class = world.state.classes.get(reservation.wish.gpu_class)
-        pods = [pod for pod in world.state.pods_in(reservation.namespace) if pod.live]
-        holders = [pod for pod in pods if pod.token in reservation.claims]
-        waiting = sum(1 for pod in pods if gpu_class and pod.class_label == gpu_class.label and admission.waits(pod))
-        summary = reservation_status.summarise(reservation, holders, waiting, gpu_class, world.now, world.display)
-        if not summary.differs_from(reservation):
-            return
-        try:
-            await world.writes.summary(reservation, _operations(reservation, summary))
-        except (Refused, Conflict, NotFound) as miss:
-            log.info("summary.missed", reservation=str(reservation.key), why=str(miss))
-            return
-        self._written[key] = world.now
-        before = reservation.condition("AtRisk")
-        if _at_risk(summary.at_risk) and not _at_risk(before):
-            world.events.reservation(reservation, "AtRisk", "WatchNodes", summary.message, "Warning")
-
-
-def _operations(reservation: Reservation, summary: reservation_status.Summary) -> list[dict[str, Any]]:
-    fields: dict[str, Any] = {
-        "used": summary.used,
-        "usedBy": list(summary.used_by),
-        "waitingPods": summary.waiting_pods,
-        "reason": summary.reason,
-        "message": summary.message,
-    }
-    # What a summary says follows from the phase: a late one must not speak over the sentence of an ending.
-    operations: list[dict[str, Any]] = [{"op": "test", "path": "/status/phase", "value": str(reservation.phase)}]
-    if summary.at_risk is not None and summary.at_risk != reservation.condition("AtRisk"):
-        conditions = [c for c in reservation.conditions if c.type != "AtRisk"] + [summary.at_risk]
-        fields["conditions"] = encode_conditions(conditions)
-        # Confirming writes conditions too: only over the list that this one was made from.
-        operations.append({"op": "replace", "path": "/metadata/resourceVersion", "value": reservation.version})
-    operations += [{"op": "add", "path": f"/status/{name}", "value": value} for name, value in fields.items()]
-    return operations
-
-
 def _withdrawn(pod: PodView, reservation: Reservation, now: Instant) -> dict[str, str | None]:
     """Always a change of the pod, whatever it carries: a patch that changes nothing leaves its version as it is."""
     until = None if keys.HELD_UNTIL in pod.annotations else format_instant(now)
@@ -213,7 +159,3 @@ def _minted_at_create(token: Token) -> bool:
     """The reconciler's tokens end in a pod uid: that pod was stored."""
     parts = tokens.parse(token)
     return parts is not None and "-" not in parts.rest
-
-
-def _at_risk(condition: Condition | None) -> bool:
-    return condition is not None and condition.status == "True"

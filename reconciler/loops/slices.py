@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from datetime import timedelta
 
 import structlog
 
@@ -12,14 +13,18 @@ from common.domain.admission import Admit, LetGo, Slice, Tell
 from common.domain.errors import NotFound, Refused
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
+from common.domain.reasons import Reason
 from common.domain.reservation import OPENABLE, Reservation, Token
-from reconciler.loops.telling import Tellings
+from reconciler.loops.telling import Tellings, annotated_reason
 from reconciler.queue import Work
 from reconciler.together import all_of
 from reconciler.world import World
 
 log = structlog.get_logger(__name__)
 
+LOOK_AGAIN = timedelta(seconds=0.5)
+_WAITS_FOR_THE_WINDOW = ("", Reason.UNDECIDED, Reason.WAITING_FOR_RESERVATION)
+"""Reasons after which the opening of the window, or the pod's creation, is the instant at which it could be let in."""
 IN_FLIGHT = 16
 """Opening patches under way at once: more only queue in the API server (measured, P13)."""
 
@@ -37,8 +42,7 @@ class Slices:
             return
         gpu_class = state.class_of(work.name)
         if gpu_class is None:
-            self._tell_unknown(waiting)
-            await self._let_go([pod for pod in waiting if pod.gated])
+            await self._unknown(work, waiting)
             return
         self._tell_unrequested(gpu_class, waiting)
         with PLANNER_SECONDS.labels("admission").time():
@@ -46,10 +50,15 @@ class Slices:
             actions = admission.plan(slice_, self._world.now, self._world.display)
         for action in actions:
             if isinstance(action, Tell):
+                self._world.state.waits_for(action.pod, action.hold.reservation)
                 self._tellings.tell(action.pod, action.hold, work)
         self._appoint(work)
-        await self._admit([action for action in actions if isinstance(action, Admit)], gpu_class)
-        await self._let_go([action.pod for action in actions if isinstance(action, LetGo)])
+        await all_of(
+            (
+                self._admit([action for action in actions if isinstance(action, Admit)], gpu_class),
+                self._let_go([action.pod for action in actions if isinstance(action, LetGo)]),
+            )
+        )
 
     def _slice(self, gpu_class: GpuClass, namespace: str, waiting: Sequence[PodView]) -> Slice:
         count = self._world.counts.of(gpu_class)
@@ -94,16 +103,19 @@ class Slices:
                 await self._world.writes.claim(reservation, wanted)
             except (Refused, NotFound) as refusal:
                 log.info("claim.refused", reservation=str(reservation.key), tokens=len(wanted), why=str(refusal))
-                await self._look_again(reservation)
                 group = [admit for admit in group if admit.claimed]
+                if not await self._moved_on(reservation):
+                    await all_of(self._open(admit, gpu_class) for admit in group)
+                    raise
         await all_of(self._open(admit, gpu_class) for admit in group)
 
-    async def _look_again(self, reservation: Reservation) -> None:
-        """Somebody else was faster: the stored object decides the next pass."""
+    async def _moved_on(self, reservation: Reservation) -> bool:
+        """Somebody else was faster, and the stored object decides the next pass; or it is as it was, and stays so."""
         try:
-            await self._world.writes.read_reservation(reservation.key)
+            stored = await self._world.writes.read_reservation(reservation.key)
         except NotFound:
-            log.info("reservation.gone", reservation=str(reservation.key))
+            return True
+        return stored.version != reservation.version
 
     async def _open(self, admit: Admit, gpu_class: GpuClass) -> None:
         """Raises Conflict when somebody wrote the pod meanwhile: the slice is decided again."""
@@ -119,24 +131,43 @@ class Slices:
             except NotFound:
                 log.info("pod.gone", pod=str(pod.key))
                 return
-        opened = max(pod.created, admit.granted.window.start)
-        RELEASE_LATENESS.observe(max(0.0, (self._world.now - opened).total_seconds()))
+        if annotated_reason(pod) in _WAITS_FOR_THE_WINDOW:
+            opened = max(pod.created, admit.granted.window.start)
+            RELEASE_LATENESS.observe(max(0.0, (self._world.now - opened).total_seconds()))
         log.info("pod.admitted", pod=str(pod.key), reservation=admit.reservation.name, units=admit.units)
         self._tellings.admitted(pod, admit.reservation, admit.granted)
 
     def _stands(self, admit: Admit) -> bool:
         """The claim, by the newest state that is known: others had their turn while this pod waited for a slot."""
         current = self._world.state.reservations.get(admit.reservation.key)
-        return current is not None and current.uid == admit.reservation.uid and admit.token in current.claims
+        return (
+            current is not None
+            and current.uid == admit.reservation.uid
+            and current.phase in OPENABLE
+            and current.granted is not None
+            and current.granted.window.contains(self._world.now)
+            and admit.token in current.claims
+        )
 
     async def _let_go(self, pods: Sequence[PodView]) -> None:
-        for pod in pods:
-            operations = podpatch.release_operations(podpatch.parts_of(pod), strip=False)
+        await all_of(map(self._let_one_go, pods))
+
+    async def _let_one_go(self, pod: PodView) -> None:
+        operations = podpatch.release_operations(podpatch.parts_of(pod), strip=False)
+        async with self._slots:
             try:
                 await self._world.writes.open_pod(pod, operations)
                 log.info("pod.let_go", pod=str(pod.key))
             except NotFound:
                 log.info("pod.gone", pod=str(pod.key))
+
+    async def _unknown(self, work: Work, waiting: Sequence[PodView]) -> None:
+        """No class of this label, unless the watch of classes is behind the one of pods: a fresh list says which."""
+        if any(c.label == work.name for c in await self._world.writes.list_classes()):
+            self._world.agenda.put(work, self._world.now + LOOK_AGAIN)
+            return
+        self._tell_unknown(waiting)
+        await self._let_go([pod for pod in waiting if pod.gated])
 
     def _tell_unknown(self, waiting: Sequence[PodView]) -> None:
         known = self._world.state.known_labels()

@@ -1,10 +1,14 @@
-"""Says why a pod waits: annotation and condition in one write, an Event beside it, once for each change of reason."""
+"""Says why a pod waits: annotation and condition in one write, an Event beside it, once for each change of reason.
+
+The Event also goes to the pod's owner, once for each reason and not for each pod: to the Job or StatefulSet that
+controls it, and to a Deployment rather than its ReplicaSet.
+"""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from common.adapters.events import Type
+from common.adapters.events import Regarding, Type
 from common.domain import keys, texts
 from common.domain.errors import NotFound
 from common.domain.pod import PodView
@@ -31,6 +35,8 @@ class Tellings:
     world: World
     _holds: dict[str, Hold] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
+    _owners: dict[tuple[str, str, str, str], Instant] = field(default_factory=dict)
+    """When an owner (namespace, `Kind/name`, uid) was told a reason."""
 
     def tell(self, pod: PodView, hold: Hold, slice_: Work) -> None:
         """Have it written when the pod has waited long enough and the reason's code is a new one."""
@@ -38,7 +44,7 @@ class Tellings:
         if self.world.now < due:
             self.world.agenda.put(slice_, due)
             return
-        if pod.held_reason == hold.reason and annotated_reason(pod) == hold.reason and not self._repeats(pod, hold):
+        if not self._tells_anew(pod, hold) and not self._repeats(pod, hold):
             return
         self._holds[pod.uid] = hold
         self.world.touch(Work(Kind.TELLING, pod.namespace, pod.uid))
@@ -68,11 +74,25 @@ class Tellings:
                 if pod.held_reason:
                     await self.world.writes.tell_pod(pod, _no_longer_held())
             elif hold is not None:
-                if pod.held_reason != hold.reason or annotated_reason(pod) != hold.reason:
+                if self._tells_anew(pod, hold):
                     await self.world.writes.tell_pod(pod, _held(hold, self.world.now))
                 self._say(pod, hold, "Normal")
         except NotFound:
             self._told.pop(work.name, None)
+
+    def _tells_anew(self, pod: PodView, hold: Hold) -> bool:
+        """The pod says another reason, another instant, or is known to speak of another reservation."""
+        told = self._told.get(pod.uid)
+        until = format_instant(hold.until) if hold.until is not None else None
+        return (
+            (pod.held_reason, annotated_reason(pod)) != (hold.reason, hold.reason)
+            or pod.annotations.get(keys.HELD_UNTIL) != until
+            or (told is not None and told.reason == hold.reason and told.reservation != hold.reservation)
+        )
+
+    def forget_holds(self) -> None:
+        """The term is over: whoever leads next decides anew."""
+        self._holds.clear()
 
     def _repeats(self, pod: PodView, hold: Hold) -> bool:
         told = self._told.get(pod.uid)
@@ -87,7 +107,20 @@ class Tellings:
         while len(self._told) >= MAX_TOLD:
             self._told.pop(next(iter(self._told)))
         self._told[pod.uid] = Told(hold.reason, hold.reservation, self.world.now)
-        self.world.events.pod(pod, hold.reason, "AdmitPod", texts.clip(hold.sentence, 1024), type_)
+        note = texts.clip(hold.sentence, 1024)
+        self.world.events.pod(pod, hold.reason, "AdmitPod", note, type_)
+        if pod.owner and self._new_to_owner(pod, hold):
+            self.world.events.record(Regarding.owner_of(pod), hold.reason, "AdmitPod", note, type_)
+
+    def _new_to_owner(self, pod: PodView, hold: Hold) -> bool:
+        what = (pod.namespace, pod.owner, pod.owner_uid, str(hold.reason))
+        told = self._owners.get(what)
+        if told is not None and self.world.now - told < self.world.event_repeat:
+            return False
+        while len(self._owners) >= MAX_TOLD:
+            self._owners.pop(next(iter(self._owners)))
+        self._owners[what] = self.world.now
+        return True
 
 
 def annotated_reason(pod: PodView) -> str:

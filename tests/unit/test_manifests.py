@@ -146,6 +146,7 @@ def test_the_units_of_a_class_are_those_of_the_domain() -> None:
         ("gpureservations", "status.granted", reservation.GrantedWire, set()),
         ("gpuclasses", "spec", gpu_class.ClassSpecWire, {"description"}),
         ("gpuclasses", "spec.modeFor.[]", gpu_class.ModeForWire, set()),
+        ("gpuclasses", "spec.defaultFor", gpu_class.DefaultForWire, set()),
         ("gpuclasses", "spec.unit", gpu_class.UnitWire, set()),
         ("gpuclasses", "spec.limits", gpu_class.LimitsWire, set()),
         ("gpuclasses", "status", gpu_class.ClassStatusWire, {"nodes", "observedGeneration"}),
@@ -300,6 +301,7 @@ def test_the_entries_of_the_webhook_are_as_designed() -> None:
         "grant": ("Ignore", "Never", "NoneOnDryRun", "/mutate/grant"),
         "stamp": ("Ignore", "Never", "None", "/mutate/reservations"),
         "reservations": ("Ignore", None, "None", "/validate/reservations"),
+        "owners": ("Ignore", None, "None", "/validate/owners"),
     }
 
 

@@ -22,6 +22,10 @@ class ModeForWire(msgspec.Struct, frozen=True, gc=False):
     mode: Mode
 
 
+class DefaultForWire(msgspec.Struct, frozen=True, gc=False):
+    namespaces: list[str]
+
+
 class UnitWire(msgspec.Struct, frozen=True, gc=False):
     name: str = "GPU"
     resources: dict[str, Quantity] | None = None
@@ -40,6 +44,7 @@ class ClassSpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     display_name: str = ""
     mode: Mode = Mode.ENFORCE
     mode_for: list[ModeForWire] | None = None
+    default_for: DefaultForWire | None = None
     without_reservation: WithoutReservation = WithoutReservation.HOLD
     unit: UnitWire | None = None
     spare: int = 0
@@ -97,6 +102,7 @@ def decode_class(raw: Raw) -> GpuClass:
         generation=metadata.generation,
         mode=spec.mode,
         mode_for=tuple([(frozenset(entry.namespaces), entry.mode) for entry in spec.mode_for or ()]),
+        default_for=frozenset(spec.default_for.namespaces) if spec.default_for is not None else frozenset(),
         without_reservation=spec.without_reservation,
         unit=unit,
         spare=spec.spare,

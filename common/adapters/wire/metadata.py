@@ -102,8 +102,14 @@ def malformed(metadata: MetaWire, kind: str, why: object) -> MalformedObject:
 
 
 def utc(instant: datetime) -> Instant:
-    """The same instant in UTC; what the API server writes already is."""
-    return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    """The same instant in UTC; what the API server writes already is. Raises MalformedObject beyond the calendar."""
+    if instant.tzinfo is UTC:
+        return instant
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        msg = f"{instant.isoformat()} lies beyond the calendar"
+        raise MalformedObject(msg) from error
 
 
 def optional_utc(instant: datetime | None) -> Instant | None:

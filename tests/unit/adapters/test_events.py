@@ -98,6 +98,20 @@ async def test_what_an_event_says() -> None:
     }
 
 
+@pytest.mark.parametrize("uid", ["", "uid-train"])
+async def test_an_event_about_an_owner_names_what_is_known_of_it(uid: str) -> None:
+    async with recording() as r:
+        for namespace in ("alice", "bob"):
+            pod = a_pod(namespace=namespace, owner="Deployment/web", owner_api="apps/v1", owner_uid=uid)
+            r.recorder.record(Regarding.owner_of(pod), "NoReservation", "AdmitPod", "book one")
+        await r.sends(2)
+    named = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", **({"uid": uid} if uid else {})}
+    assert [body["regarding"] for _, _, body in r.sent.requests] == [
+        {**named, "namespace": "alice"},
+        {**named, "namespace": "bob"},
+    ]
+
+
 async def test_objects_of_the_cluster_are_told_about_in_default() -> None:
     async with recording() as r:
         r.recorder.record(Regarding.gpu_class(a_class()), "Short", "CountNodes", "2 missing")

@@ -1,5 +1,6 @@
 """GPUClasses and GPUReservations from and to JSON."""
 
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -194,3 +195,19 @@ def test_parts_of_the_status() -> None:
         }
     ]
     assert msgspec.json.encode(encode_conditions([FITS]))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"end": "9999-12-31T23:59:59-10:00"},
+        {"start": "0000-01-01T00:00:00Z", "duration": "1h"},
+        {"start": "0001-01-01T00:00:00+05:00", "duration": "1h"},
+        {"duration": "999999h9999999m999999999s"},
+        {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T08:00:00Z"},
+    ],
+)
+def test_whatever_the_schema_lets_through_is_read_or_called_malformed(spec: dict[str, str]) -> None:
+    stored = manifests.a_reservation(gpuClass="h100", units=1, **spec)
+    with suppress(MalformedObject):
+        decode_reservation(raw(stored))

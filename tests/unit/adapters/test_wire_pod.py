@@ -95,6 +95,15 @@ def test_owner(owner: dict[str, str], labels: dict[str, str], expected: str) -> 
     assert pod(labels=labels, ownerReferences=[bystander, owner]).owner == ""
 
 
+@pytest.mark.parametrize(("kind", "uid"), [("Job", "uid-1"), ("ReplicaSet", "")])
+def test_an_owner_is_known_well_enough_for_an_event(kind: str, uid: str) -> None:
+    """A pod tells nothing of its Deployment but the name."""
+    owner = {"apiVersion": "example.com/v1", "kind": kind, "name": "web-5d9f", "uid": "uid-1", "controller": True}
+    view = pod(labels={"pod-template-hash": "5d9f"}, ownerReferences=[owner])
+    assert (view.owner_api, view.owner_uid) == ("example.com/v1", uid)
+    assert (pod().owner_api, pod().owner_uid) == ("", "")
+
+
 def test_requests_are_those_that_the_scheduler_counts() -> None:
     spec = {
         "containers": [container(2), {"name": "b", "resources": {"requests": {GPU: "1", "cpu": "500m"}}}],

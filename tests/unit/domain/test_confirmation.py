@@ -26,8 +26,9 @@ def judged(
     now: Instant = NINE,
     gpu_class: GpuClass | None = None,
     display: Display | None = None,
+    created: Instant | None = None,
 ) -> Verdict:
-    asking = a_reservation("new", phase=Phase.CONFIRMING, wish=wish)
+    asking = a_reservation("new", phase=Phase.CONFIRMING, wish=wish, created=created or now)
     return confirmation.judge(asking, gpu_class or a_class(), others, bookable, now, display or Display())
 
 
@@ -58,9 +59,20 @@ def test_a_start_up_to_five_minutes_ago_is_now(late: timedelta) -> None:
 
 
 def test_a_start_longer_ago_is_in_the_past() -> None:
-    verdict = judged(wish(), now=NINE + timedelta(minutes=5, seconds=1))
+    late = NINE + timedelta(minutes=5, seconds=1)
+    verdict = judged(wish(), now=late, created=late)
     assert (verdict.reason, verdict.granted) == (Judgement.START_IN_PAST, None)
     assert "2026-12-01 09:00 UTC is in the past" in verdict.message
+
+
+def test_nobody_is_denied_because_we_were_down_when_the_window_opened() -> None:
+    verdict = judged(wish(), now=NINE + HOUR, created=NINE - HOUR)
+    assert verdict.granted == Granted(window(10, 13), 2)
+
+
+def test_a_wish_that_is_not_stored_yet_is_asked_now() -> None:
+    verdict = judged(wish(), now=NINE + HOUR, created=datetime(1970, 1, 1, tzinfo=UTC))
+    assert verdict.reason is Judgement.START_IN_PAST
 
 
 @pytest.mark.parametrize("end", [at(9), at(8)])

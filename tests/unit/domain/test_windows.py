@@ -8,7 +8,7 @@ import pytest
 from common.domain import windows
 from common.domain.reservation import Granted, Phase, Wish
 from common.domain.time import Instant, Window
-from common.domain.windows import Due, PhaseChange, Removal
+from common.domain.windows import KEEP_WITHOUT_CLASS, Due, PhaseChange, Removal
 from tests.support.builders import NINE, a_class, a_reservation, at
 
 SECOND = timedelta(seconds=1)
@@ -60,8 +60,10 @@ def test_a_finished_reservation_stays_while_a_pod_holds_a_claim() -> None:
     assert windows.plan(ended, a_class(), NINE + KEEP) == Due()
 
 
-def test_a_finished_reservation_of_an_unknown_class_stays() -> None:
-    assert windows.plan(a_reservation(phase=Phase.ENDED, finished=NINE), None, NINE + 2 * KEEP) == Due()
+def test_a_finished_reservation_of_an_unknown_class_goes_after_two_weeks() -> None:
+    ended = a_reservation(phase=Phase.ENDED, finished=NINE)
+    assert windows.plan(ended, None, NINE + KEEP_WITHOUT_CLASS - SECOND) == Due(next=NINE + KEEP_WITHOUT_CLASS)
+    assert windows.plan(ended, None, NINE + KEEP_WITHOUT_CLASS) == Due(Removal(ended))
 
 
 def test_a_window_of_zero_length_ends_without_having_opened() -> None:

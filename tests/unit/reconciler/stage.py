@@ -12,8 +12,10 @@ from common.domain.errors import ApiError
 from common.domain.texts import Display
 from reconciler.agenda import Agenda
 from reconciler.counts import Counts
-from reconciler.loops.classes import ClassCounts, Classes
-from reconciler.loops.reservations import Reservations, Summaries
+from reconciler.loops.classes import Classes
+from reconciler.loops.columns import Summaries
+from reconciler.loops.counting import ClassCounts
+from reconciler.loops.reservations import Reservations
 from reconciler.loops.slices import Slices
 from reconciler.loops.telling import Tellings
 from reconciler.queue import Kind, Work

@@ -31,7 +31,7 @@ def test_the_holder_renews() -> None:
 
 
 def test_seeing_the_same_version_again_does_not_restart_the_wait() -> None:
-    assert sight(OTHER, OTHER.record, 103.0) is OTHER
+    assert sight(OTHER, OTHER.record, 103.0) == OTHER
 
 
 def test_a_new_version_restarts_the_wait() -> None:
@@ -59,4 +59,4 @@ def test_taking_a_lease_counts_a_transition_under_the_version_that_was_seen() ->
 def test_a_lease_without_a_holder_is_read_as_released() -> None:
     body = lease_body("gpures-system", "", 4, datetime(2026, 12, 1, tzinfo=UTC))
     body["metadata"]["resourceVersion"] = "7"
-    assert decode_lease(json.dumps(body).encode()) == LeaseRecord("", 1, "7")
+    assert decode_lease(json.dumps(body).encode()) == LeaseRecord("", 1, "7", "2026-12-01T00:00:00.000000Z")

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+from common.domain import keys
 from common.domain.errors import OutcomeUnknown
 from common.domain.gpu_class import ClassUnits
 from common.domain.reservation import Phase
@@ -164,3 +165,14 @@ async def test_the_guarantee_ends_with_the_window() -> None:
     notes = annotations(after(a_pod(), await scene.grant(a_pod())))
     assert notes["galends/pod-runtime-limit-seconds"] == str(int((at(13) - at(12)).total_seconds()))
     assert notes["galends/gpu-class-name"] == "H100"
+
+
+async def test_a_pod_that_would_rather_not_exist_than_wait_is_refused_with_the_sentence_of_the_hold() -> None:
+    scene = Scene(a_class())
+    scene.book(a_reservation(start=14, end=18))
+    rather_not = a_pod(annotations={keys.IF_HELD: keys.REFUSE})
+    held, refused = await scene.grant(a_pod()), await scene.grant(rather_not)
+    sentence = "held: reservation sprint (2 × h100) opens 2026-12-01 14:00 UTC, in 2 h"
+    assert held.response.warnings == (f"{sentence}; the pod starts by itself, nothing to do",)
+    assert refused.response.status is not None
+    assert refused.response.status.message == f"refused instead of {sentence}"

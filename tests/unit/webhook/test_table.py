@@ -93,6 +93,8 @@ OUTPUTS = {
 }
 MIRROR = {"kubernetes.io/config.mirror": "abc"}
 KUBELET = {"user": "system:node:node-1"}
+REFUSE = {"gpures.dev/if-held": "Refuse"}
+BY_A_JOB = [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train", "controller": True}]
 OBSERVE, WARN = (a_class(mode=mode) for mode in (Mode.OBSERVE, Mode.WARN))
 ALLOW = a_class(without_reservation=WithoutReservation.ALLOW)
 BY_AFFINITY = {
@@ -142,6 +144,18 @@ GRANT: dict[str, Case] = {
     "reservation open, all units used": Case(booked=(FULL,), claims=2, warns="all used"),
     "nothing booked": Case(booked=(), warns="book one"),
     "asks more than any reservation has": Case(a_pod(gpus=3), claims=0, warns="asks 3 h100 and sprint holds 2"),
+    "nothing booked, if-held Refuse": Case(a_pod(annotations=REFUSE), booked=()),
+    "opens later, if-held Refuse": Case(a_pod(annotations=REFUSE), booked=(LATER,), claims=0),
+    "open, if-held Refuse": Case(a_pod(annotations=REFUSE), claims=1),
+    "nothing booked, if-held Refuse, a controller": Case(
+        a_pod(annotations=REFUSE, ownerReferences=BY_A_JOB), booked=(), warns="for pods without a controller"
+    ),
+    "nothing booked, if-held with another word": Case(
+        a_pod(annotations={"gpures.dev/if-held": "refuse"}), booked=(), warns="the only word is Refuse"
+    ),
+    "open, the claim not answered in time, if-held Refuse": Case(
+        a_pod(annotations=REFUSE), prepare=stuck, claim_within_s=0.03, warns="not decided yet"
+    ),
     "reservation not confirmed yet": Case(booked=(a_reservation(phase=Phase.PENDING),), warns="not confirmed yet"),
     "reservation selects other pods": Case(
         booked=(a_reservation(wish=Wish("h100", 2, at(9), at(13), pods={"user": "bob"})),), claims=0
@@ -192,10 +206,16 @@ GRANT: dict[str, Case] = {
     "class in Observe": Case(gpu_class=OBSERVE, booked=()),
     "class in Warn, nothing booked": Case(gpu_class=WARN, booked=(), warns="would be held: NoReservation: "),
     "class in Warn, open": Case(gpu_class=WARN, claims=0),
+    "class in Warn, nothing booked, if-held Refuse": Case(
+        a_pod(annotations=REFUSE), gpu_class=WARN, booked=(), warns="would be refused instead of held: NoReservation: "
+    ),
     "class in Warn for this namespace, the hold policy's gate on the pod": Case(
         held_by_policy(), gpu_class=a_class(mode_for=((frozenset({"alice"}), Mode.WARN),)), claims=0
     ),
     "withoutReservation Allow, nothing booked": Case(gpu_class=ALLOW, booked=()),
+    "withoutReservation Allow, nothing booked, if-held Refuse": Case(
+        a_pod(annotations=REFUSE), gpu_class=ALLOW, booked=()
+    ),
     "withoutReservation Allow, opens later": Case(
         gpu_class=ALLOW, booked=(LATER,), warns="goes on without a reservation: WaitingForReservation: "
     ),
