@@ -15,6 +15,7 @@ from webhook.claims import Committer
 from webhook.grant import Granter, GrantSettings, MonotonicClock
 from webhook.guard import Guard
 from webhook.index import Index
+from webhook.owners import Owners, WorkloadWire
 from webhook.reservations import Stamp, Stamped, Validator
 from webhook.review import Reader
 
@@ -57,12 +58,16 @@ def create_app(parts: Parts) -> App:
     guard = Guard(parts.index, parts.classes_synced)
     granter = Granter(parts.index, parts.committer, parts.clock, parts.synced, parts.display, parts.grant)
     validator = Validator(parts.index, parts.clock, parts.synced, parts.display, parts.grant.uncertainty)
+    owners = Owners(
+        parts.index, guard.refusal, parts.clock, parts.synced, parts.display, uncertainty=parts.grant.uncertainty
+    )
     return App(
         {
             "/mutate/guard": endpoint("guard", PodWire, guard.decide),
             "/mutate/grant": endpoint("grant", PodWire, granter.decide),
             "/mutate/reservations": endpoint("stamp", Stamped, Stamp().decide),
             "/validate/reservations": endpoint("validate", ReservationWire, validator.decide),
+            "/validate/owners": endpoint("owners", WorkloadWire, owners.decide),
         },
         probes(parts.health),
     )

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from common.adapters import metrics
 from common.adapters.wire import PodWire, pod_view
-from common.domain import inventory, podpatch, routing, texts, tokens
+from common.domain import inventory, keys, podpatch, routing, texts, tokens
 from common.domain.admission import ask_of
 from common.domain.gpu_class import GpuClass, Mode
 from common.domain.pod import PodView
@@ -29,7 +29,7 @@ _NODE_USER = "system:node:"
 _ROUNDS = 3
 """How many reservations one pod tries, when the first turns out to be full or gone."""
 _ITSELF = "the pod starts by itself, nothing to do"
-_TIMELESS = frozenset(
+TIMELESS = frozenset(
     {
         Reason.NO_RESERVATION,
         Reason.RESERVATION_NOT_FOUND,
@@ -58,6 +58,7 @@ class _Case:
 
     ask: routing.Ask
     gpu_class: GpuClass
+    pod: PodView
     parts: PodParts
     deadline: float
     dry_run: bool
@@ -106,18 +107,18 @@ class Granter:
         deadline = self._clock.monotonic() + min(within_s, self._settings.claim_within_s)
         parts = podpatch.parts_of(pod)
         return await self._known(
-            request.uid, pod, _Case(ask_of(pod, gpu_class), gpu_class, parts, deadline, request.dry_run)
+            request.uid, _Case(ask_of(pod, gpu_class), gpu_class, pod, parts, deadline, request.dry_run)
         )
 
-    async def _known(self, uid: str, pod: PodView, case: _Case) -> Decision:
+    async def _known(self, uid: str, case: _Case) -> Decision:
         passed = routing.concerns(case.gpu_class, case.ask, ())
         if passed is not None:
             operations = podpatch.release_operations(case.parts, strip=False)
             return patched(uid, operations, _told(passed), passed.told.reason if passed.told is not None else "")
-        if case.gpu_class.mode_in(pod.namespace) is Mode.WARN:
-            return self._warn(uid, case, pod.node)
-        if pod.node:
-            return denied(uid, _names_a_node(case.gpu_class), "NodeName")
+        if case.gpu_class.mode_in(case.ask.namespace) is Mode.WARN:
+            return self._warn(uid, case)
+        if case.pod.node:
+            return denied(uid, names_a_node(case.gpu_class), "NodeName")
         return self._answer(uid, case, await self._admit(case))
 
     def _classless(self, uid: str, pod: PodView) -> Decision:
@@ -162,7 +163,7 @@ class Granter:
         block = case.gpu_class.units.largest_block if case.gpu_class.units is not None else None
         route = routing.route(case.ask, case.gpu_class, mine, now, self._free(case.gpu_class), self._display, block)
         if self._clock.uncertainty() > self._settings.uncertainty:
-            if isinstance(route, Hold) and route.reason in _TIMELESS:
+            if isinstance(route, Hold) and route.reason in TIMELESS:
                 return route
             return _undecided("the API server's time is not known to the second yet")
         if isinstance(route, Hold):
@@ -195,19 +196,26 @@ class Granter:
         if isinstance(result, podpatch.Grant):
             return patched(uid, podpatch.grant_operations(parts, result), stripped, "Admitted")
         if routing.held_in(case.gpu_class, case.ask.namespace):
+            warning = held_warning(result.hold, self._clock.now())
+            if refuses(case.pod, result.hold):
+                return denied(uid, texts.refused_instead(warning), result.hold.reason)
             operations = podpatch.hold_operations(parts, result.hold, result.token)
-            return patched(uid, operations, [_held(result.hold, self._clock.now()), *stripped], result.hold.reason)
+            return patched(uid, operations, [warning, *waits_all_the_same(case.pod), *stripped], result.hold.reason)
         operations = podpatch.release_operations(parts, strip=True, token=result.token)
-        return patched(uid, operations, [*_unreserved(result.hold), *stripped], result.hold.reason)
+        return patched(uid, operations, [*unreserved(result.hold), *stripped], result.hold.reason)
 
-    def _warn(self, uid: str, case: _Case, node: str) -> Decision:
+    def _warn(self, uid: str, case: _Case) -> Decision:
         """Mode Warn: says what Enforce would do and does nothing, but take back the gate of a policy that is behind."""
         operations = podpatch.release_operations(case.parts, strip=False)
-        if node:
-            return patched(uid, operations, [f"would be refused: {_names_a_node(case.gpu_class)}"])
+        if case.pod.node:
+            return patched(uid, operations, [f"would be refused: {names_a_node(case.gpu_class)}"])
         route = self._route(case)
-        warnings = [f"would be {_held(route, self._clock.now())}"] if isinstance(route, Hold) else []
-        return patched(uid, operations, warnings)
+        if not isinstance(route, Hold):
+            return patched(uid, operations)
+        warning = held_warning(route, self._clock.now())
+        if refuses(case.pod, route):
+            return patched(uid, operations, [f"would be {texts.refused_instead(warning)}"])
+        return patched(uid, operations, [f"would be {warning}", *waits_all_the_same(case.pod)])
 
 
 def _is_static(pod: PodView, username: str) -> bool:
@@ -219,15 +227,26 @@ def _undecided(why: str, reservation: str | None = None) -> Hold:
     return Hold(Reason.UNDECIDED, f"{why}; {_ITSELF}", reservation=reservation)
 
 
-def _held(hold: Hold, now: Instant) -> str:
+def held_warning(hold: Hold, now: Instant) -> str:
     return texts.held_warning(hold.reason, hold.sentence, hold.until, now)
+
+
+def refuses(pod: PodView, hold: Hold) -> bool:
+    """Whether the pod would rather not exist than wait. What is not decided yet denies nobody (R4)."""
+    rather_not = not pod.owner and pod.annotations.get(keys.IF_HELD) == keys.REFUSE
+    return rather_not and hold.reason is not Reason.UNDECIDED
+
+
+def waits_all_the_same(pod: PodView) -> tuple[str, ...]:
+    asked = pod.annotations.get(keys.IF_HELD)
+    return () if asked is None else (texts.if_held_ignored(asked, controlled=bool(pod.owner)),)
 
 
 def _told(passed: routing.Pass | None) -> tuple[str, ...]:
     return (passed.told.annotation,) if passed is not None and passed.told is not None else ()
 
 
-def _unreserved(hold: Hold) -> tuple[str, ...]:
+def unreserved(hold: Hold) -> tuple[str, ...]:
     """With `withoutReservation: Allow` going without one is ordinary: only what the user can act on is told."""
     if hold.reason in (Reason.NO_RESERVATION, Reason.UNDECIDED):
         return ()
@@ -241,7 +260,7 @@ def _stripped(parts: PodParts) -> tuple[str, ...]:
     return (f"only the reservation system writes {texts.names(foreign)}; what the pod brought is not kept",)
 
 
-def _names_a_node(gpu_class: GpuClass) -> str:
+def names_a_node(gpu_class: GpuClass) -> str:
     return (
         f"spec.nodeName goes round the scheduler, and so round the reservations of {gpu_class.name}; leave it out and "
         "use a node selector or affinity where the pod needs a certain node"

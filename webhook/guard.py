@@ -33,15 +33,15 @@ class Guard:
         self._synced = synced
 
     async def decide(self, request: Request[PodWire], _within_s: float) -> Decision:
-        refusal = self._refusal(pod_view(request.object, request.namespace)) if request.object is not None else None
+        refusal = self.refusal(pod_view(request.object, request.namespace)) if request.object is not None else None
         return allowed(request.uid) if refusal is None else denied(request.uid, *refusal)
 
     def _untouched(self) -> bool:
         """A cluster without a GPUClass: nothing of ours means anything there."""
         return self._synced() and not self._index.labels
 
-    def _refusal(self, pod: PodView) -> tuple[str, str] | None:
-        """The sentence and its short name."""
+    def refusal(self, pod: PodView) -> tuple[str, str] | None:
+        """The sentence and its short name; raises NotReady."""
         if pod.token is not None and not self._untouched():
             return TOKEN, "Token"
         exact = any(names_taint(toleration) for toleration in pod.tolerations)
