@@ -103,5 +103,3 @@ class FaultLane:
                 await writer.drain()
                 if left is not None and len(chunk) >= left:
                     return
-
-

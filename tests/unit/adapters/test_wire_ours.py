@@ -207,7 +207,7 @@ def test_parts_of_the_status() -> None:
         {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T08:00:00Z"},
     ],
 )
-def test_whatever_the_schema_lets_through_is_read_or_called_malformed(spec: dict[str, str]) -> None:
+def test_whatever_the_schema_lets_through_is_read_or_called_malformed(spec: dict[str, Any]) -> None:
     stored = manifests.a_reservation(gpuClass="h100", units=1, **spec)
     with suppress(MalformedObject):
         decode_reservation(raw(stored))
