@@ -102,8 +102,8 @@ def test_our_accounts_may_do_nothing_else(admin: ApiClient, account: str, verb: 
     ("verb", "namespace", "name", "allowed"),
     [
         ("create", SYSTEM, "", True),
-        ("update", SYSTEM, "gpures-reconciler", True),
-        ("update", SYSTEM, "another", False),
+        ("patch", SYSTEM, "gpures-reconciler", True),
+        ("patch", SYSTEM, "another", False),
         ("create", "kube-system", "", False),
     ],
 )
