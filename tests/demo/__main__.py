@@ -37,7 +37,9 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Tell the story, then say what was proved."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Also where a shell started this in the background, with SIGINT ignored: what was started must be stopped.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A locale without × and – shall not end the demo.
         sys.stdout.reconfigure(errors="replace")
