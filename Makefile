@@ -126,3 +126,7 @@ lock: ## write the lock files after a change in pyproject.toml (UPGRADE=1: to th
 clean: ## remove .venv, caches and what was built (not the control plane's programs)
 	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: e2e-kind
+e2e-kind: controlplane ## the product from its image and chart on a kind cluster (needs Docker; deploy/kind/README.md)
+	$(WITH_GO) $(BIN)/python -m tests.kind $(ARGS)

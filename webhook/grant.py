@@ -26,6 +26,7 @@ from webhook.review import Decision, NotReady, Request, allowed, denied, patched
 
 _CREATE = "CREATE"
 _NODE_USER = "system:node:"
+MOST_TOLERATIONS = 900
 _ROUNDS = 3
 """How many reservations one pod tries, when the first turns out to be full or gone."""
 _ITSELF = "the pod starts by itself, nothing to do"
@@ -119,6 +120,11 @@ class Granter:
             return self._warn(uid, case)
         if case.pod.node:
             return denied(uid, names_a_node(case.gpu_class), "NodeName")
+        if len(case.pod.tolerations) > MOST_TOLERATIONS:
+            # policies/check.yaml would refuse it in the end, and a claim would stand for nothing meanwhile.
+            return denied(
+                uid, f"the pod has more than {MOST_TOLERATIONS} tolerations; name the taints it needs", "Size"
+            )
         return self._answer(uid, case, await self._admit(case))
 
     def _classless(self, uid: str, pod: PodView) -> Decision:

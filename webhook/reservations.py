@@ -12,7 +12,6 @@ import msgspec
 from common.adapters.wire.reservation import ReservationWire, reservation_of
 from common.domain import confirmation, keys, texts
 from common.domain.confirmation import Judgement, Verdict
-from common.domain.gpu_class import OnCancel
 from common.domain.podpatch import map_operations
 from common.domain.reservation import OPENABLE, TERMINAL, Reservation
 from common.domain.time import Clock
@@ -107,9 +106,7 @@ class Validator:
             return []
         if not old.granted.window.contains(self._clock.now()):
             return []
-        gpu_class = self._index.class_named(old.wish.gpu_class)
-        evicted = gpu_class is not None and gpu_class.on_cancel is OnCancel.EVICT
-        return [texts.ended_early(old, len(old.claims), evicted=evicted)]
+        return [texts.ended_early(old, len(old.claims))]
 
 
 def _warning(verdict: Verdict) -> str:

@@ -54,6 +54,17 @@ def decode_page(body: bytes) -> Page:
         raise MalformedObject(msg) from error
 
 
+def read(kind: Kind[T], raw: Raw) -> T:
+    """Decode; whatever a decoder raises is a fault of one object, and must not end the watch of all (R4)."""
+    try:
+        return kind.decode(raw)
+    except MalformedObject:
+        raise
+    except Exception as error:
+        msg = f"{kind.name}: {type(error).__name__}: {error}"
+        raise MalformedObject(msg) from error
+
+
 @dataclass(slots=True)
 class Listing(Generic[T]):
     """A list under way. Nothing of it is seen before it is complete."""
@@ -65,7 +76,7 @@ class Listing(Generic[T]):
     def take(self, item: Raw) -> MalformedObject | None:
         """Add an item; returns what is wrong with it, if anything is."""
         try:
-            value = self.kind.decode(item)
+            value = read(self.kind, item)
         except MalformedObject as error:
             identity = _identity(item)
             if identity is not None:
@@ -103,7 +114,7 @@ def take_line(kind: Kind[T], store: Store[T], line: bytes) -> MalformedObject | 
 
 def _put(kind: Kind[T], store: Store[T], raw: Raw) -> MalformedObject | None:
     try:
-        value = kind.decode(raw)
+        value = read(kind, raw)
     except MalformedObject as error:
         identity = _identity(raw)
         if identity is not None:

@@ -10,7 +10,7 @@ from common.domain import keys, placement, routing, texts, tokens, units
 from common.domain.gpu_class import GpuClass, Mode
 from common.domain.pod import PodView
 from common.domain.reasons import Hold, Reason
-from common.domain.reservation import Granted, Reservation, Token
+from common.domain.reservation import TERMINAL, Granted, Reservation, Token
 from common.domain.time import Instant
 
 _SURGING = ("Deployment/", "DaemonSet/")
@@ -86,7 +86,11 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
     if slice_.gpu_class.mode_in(namespace) is not Mode.ENFORCE:
         return let_go(slice_.waiting)
     holds = routing.held_in(slice_.gpu_class, namespace)
-    reservations = {r.name: r for r in slice_.reservations}
+    named = {pod.annotations.get(keys.USE_RESERVATION) for pod in slice_.waiting}
+    reservations = {r.name: r for r in slice_.reservations if r.phase not in TERMINAL or r.name in named}
+    selective = any(r.wish.pods for r in reservations.values())
+    held: dict[tuple[object, ...], Hold] = {}
+    """What equal asks heard since somebody was let in."""
     free = slice_.free
     rooms = None if free is None else list(slice_.rooms)
     actions: list[Admit | Tell | LetGo] = []
@@ -100,13 +104,22 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
             actions.append(standing)
             rooms = _after(rooms, pod, ask.units)
             continue
-        route = routing.route(ask, slice_.gpu_class, list(reservations.values()), now, free, display)
+        alike = (
+            ask.units,
+            ask.use_reservation,
+            ask.foreign_gates,
+            tuple(sorted(ask.labels.items())) if selective else (),
+        )
+        route = held.get(alike) or routing.route(ask, slice_.gpu_class, list(reservations.values()), now, free, display)
+        if isinstance(route, Hold):
+            held[alike] = route
         if isinstance(route, routing.Open) and rooms is not None:
             obstacle = placement.obstacle(pod.placement, ask.units, rooms, ask.class_label)
             route = replace(obstacle, reservation=route.reservation.name) if obstacle is not None else route
         if isinstance(route, Hold):
             actions += [Tell(pod, _sibling(route, pod, slice_.siblings))] if holds else let_go([pod])
             continue
+        held.clear()
         token = claim_token(pod, ask.units, slice_.copied)
         actions.append(Admit(pod, route.reservation, route.granted, token, ask.units, claimed=False))
         taken = {**route.reservation.claims, token: ask.units}

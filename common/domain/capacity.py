@@ -3,7 +3,7 @@
 Judged against declared units (design section 3, "Capacity"), never against which nodes are ready today.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,6 +17,14 @@ class Commitment:
 
     window: Window
     units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Units, and what is kept of them."""
+
+    units: int
+    kept: Sequence[Commitment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +60,22 @@ def lowest(bookable: int, kept: Iterable[Commitment], window: Window) -> Low:
 
 
 def first_slot(
-    bookable: int, kept: Iterable[Commitment], units: int, duration: timedelta, not_before: Instant
+    bookable: int,
+    kept: Sequence[Commitment],
+    units: int,
+    duration: timedelta,
+    not_before: Instant,
+    also: Sequence[Budget] = (),
 ) -> Instant | None:
-    """First instant from `not_before` on at which `units` are free for `duration`; None when there never are."""
-    if units > bookable:
+    """First instant from `not_before` on at which `units` are free for `duration`; None when there never are.
+
+    `also` are further budgets that must have them free at the same time.
+    """
+    budgets = [Budget(bookable, kept), *also]
+    if any(units > budget.units for budget in budgets):
         return None
     since: Instant | None = None
-    for instant, free in _steps(bookable, kept, not_before):
+    for instant, free in _least(budgets, not_before):
         if free < units:
             if since is not None and instant - since >= duration:
                 return since
@@ -74,6 +91,21 @@ def last_end(bookable: int, kept: Iterable[Commitment], units: int, start: Insta
         if free < units:
             return max(instant, start)
     return None
+
+
+def _least(budgets: Sequence[Budget], since: Instant) -> list[tuple[Instant, int]]:
+    """As `_steps`, of whichever budget has the fewest units free; one sweep over all of them."""
+    changes = sorted(
+        (instant, number, free)
+        for number, budget in enumerate(budgets)
+        for instant, free in _steps(budget.units, budget.kept, since)
+    )
+    free_of = [budget.units for budget in budgets]
+    steps: dict[Instant, int] = {}
+    for instant, number, free in changes:
+        free_of[number] = free
+        steps[instant] = min(free_of)
+    return list(steps.items())
 
 
 def _steps(bookable: int, kept: Iterable[Commitment], since: Instant) -> list[tuple[Instant, int]]:

@@ -49,7 +49,7 @@ def judge(
 ) -> Verdict:
     """Judge a wish that nothing was promised for yet. `others` are the class's other reservations."""
     wish = reservation.wish
-    start = wish.start
+    start = wish.start.replace(microsecond=0) if wish.start is not None else None
     if start is None:
         start = now.replace(microsecond=0)
     elif start < _asked_at(reservation, now) - START_TOLERANCE:
@@ -57,7 +57,7 @@ def judge(
         return Verdict(Judgement.START_IN_PAST, message)
     elif start < now:
         start = now.replace(microsecond=0)
-    if wish.end is not None and wish.end <= start:
+    if wish.end is not None and wish.end.replace(microsecond=0) <= start:
         return Verdict(Judgement.START_IN_PAST, f"end {display.instant(wish.end)} is not after the start")
     window = wish.window_at(start)
     refusal = over_limit(reservation.namespace, wish, window, gpu_class, others, now, display)
@@ -123,7 +123,8 @@ def judge_change(
     later = Window(max(now, grows_from), max(now, grows_from, wanted.window.end))
     kept = capacity.commitments(others)
     low = capacity.lowest(bookable, kept, later)
-    if low.free >= wanted.units:
+    # Pods that run keep their units also in what is added, whatever the new number says.
+    if low.free >= max(wanted.units, reservation.claimed):
         return Verdict(Judgement.FITS, _yours(wanted, gpu_class, display), wanted)
     free = (
         f"{max(0, low.free)} {gpu_class.name} free from {display.instant(low.since, same_day_as=granted.window.start)}"
@@ -197,13 +198,8 @@ def _first_slot(
 ) -> Instant | None:
     """The first instant at which neither the class nor what the namespace may hold at once stands against it."""
     window, units, limit = granted.window, granted.units, gpu_class.limits.max_units_per_namespace
-    slot = capacity.first_slot(bookable, kept, units, window.duration, window.start)
-    while slot is not None and limit is not None:
-        later = capacity.first_slot(limit, own, units, window.duration, slot)
-        if later is None or later == slot:
-            return later
-        slot = capacity.first_slot(bookable, kept, units, window.duration, later)
-    return slot
+    also = [capacity.Budget(limit, own)] if limit is not None else []
+    return capacity.first_slot(bookable, kept, units, window.duration, window.start, also)
 
 
 def _yours(granted: Granted, gpu_class: GpuClass, display: texts.Display) -> str:

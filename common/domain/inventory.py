@@ -8,7 +8,7 @@ from common.domain import capacity, confirmation, units
 from common.domain.gpu_class import ClassUnits, GpuClass
 from common.domain.placement import NodeRoom
 from common.domain.pod import NodeView, PodView
-from common.domain.reservation import Reservation
+from common.domain.reservation import OPENABLE, Reservation
 from common.domain.time import Instant
 
 
@@ -31,7 +31,7 @@ def count(
     on_node: dict[str, int] = {node.name: 0 for node in nodes}
     natively: dict[str, dict[str, Decimal]] = {}
     bound_tokens: set[str] = set()
-    unreserved = unbound = 0
+    unreserved = 0
     claims = {token: units_ for r in reservations for token, units_ in r.claims.items()}
     for pod in pods:
         if not pod.live:
@@ -47,9 +47,14 @@ def count(
                 unreserved += asked
             else:
                 bound_tokens.add(pod.token)
-        elif pod.admitted and pod.token and pod.token not in claims:
-            unbound += asked
-    unbound += sum(units_ for token, units_ in claims.items() if token not in bound_tokens)
+    # A pod that was let in and is placed nowhere keeps its units only while its reservation does.
+    unbound = sum(
+        units_
+        for r in reservations
+        if r.phase in OPENABLE
+        for token, units_ in r.claims.items()
+        if token not in bound_tokens
+    )
     rooms = tuple(
         NodeRoom(node, units.node_units(node.allocatable, gpu_class.unit, natively.get(node.name)) - on_node[node.name])
         for node in nodes

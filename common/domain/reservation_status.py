@@ -88,6 +88,8 @@ def _headline(reservation: Reservation, risk: Condition | None) -> tuple[str, st
         return "AtRisk", risk.message
     if reservation.phase in OPENABLE and applied is not None and applied.status == "False":
         return applied.reason, applied.message
+    if reservation.phase in OPENABLE and applied is not None and applied.status == "True" and confirmed is not None:
+        return confirmed.reason, applied.message
     if reservation.phase in (*OPENABLE, Phase.DENIED) and confirmed is not None:
         return confirmed.reason, confirmed.message
     return reservation.reason, reservation.message

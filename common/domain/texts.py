@@ -173,11 +173,9 @@ def no_reservation(namespace: str, class_label: str, near: Iterable[Reservation]
     )
 
 
-def ended_early(reservation: Reservation, pods: int, *, evicted: bool) -> str:
+def ended_early(reservation: Reservation, pods: int) -> str:
     """Warning for whoever deletes or cancels a reservation inside its window."""
     run = f"{pods} pod{'s' if pods != 1 else ''}"
-    if evicted:
-        return f"{reservation.name} ended: {run} that used it {'are' if pods != 1 else 'is'} stopped now"
     go_on = "run" if pods != 1 else "runs"
     return f"{reservation.name} ended: {run} {go_on} on without guarantee and may be stopped when others need the GPUs"
 

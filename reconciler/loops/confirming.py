@@ -16,7 +16,7 @@ from common.adapters.wire.conditions import encode_conditions
 from common.adapters.wire.reservation import encode_granted
 from common.domain import confirmation, windows
 from common.domain.confirmation import Verdict
-from common.domain.errors import Conflict, NotFound, Refused
+from common.domain.errors import ApiError, Conflict, NotFound, Refused
 from common.domain.gpu_class import GpuClass
 from common.domain.reservation import OPENABLE, Condition, Granted, Phase, Reservation
 from common.domain.time import Window, format_instant
@@ -29,6 +29,7 @@ log = structlog.get_logger(__name__)
 MAX_ROUND = 200
 IN_FLIGHT = 8
 AGAIN_AFTER = timedelta(seconds=1)
+UNWRITABLE_AGAIN = timedelta(seconds=5)
 APPLYING = "Applying"
 
 
@@ -196,7 +197,11 @@ async def _announce(world: World, row: Reservation) -> Reservation | None:
         return await world.writes.status_at(row, status)
     except (Conflict, NotFound) as miss:
         log.info("confirm.missed", reservation=str(row.key), why=str(miss))
-        return None
+    except ApiError as error:
+        # One row that cannot be written (its object may be as large as etcd takes) is no reason to leave the others.
+        log.warning("confirm.unwritable", reservation=str(row.key), why=str(error))
+        world.agenda.put(Work(Kind.CLASS, "", row.wish.gpu_class), world.now + UNWRITABLE_AGAIN)
+    return None
 
 
 async def _swap(world: World, gpu_class: GpuClass) -> None:
@@ -221,6 +226,10 @@ async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
         await world.writes.status_at(row, status)
     except (Conflict, NotFound, Refused) as miss:
         log.info("confirm.missed", reservation=str(row.key), why=str(miss))
+        return
+    except ApiError as error:
+        log.warning("confirm.unwritable", reservation=str(row.key), why=str(error))
+        world.agenda.put(Work(Kind.CLASS, "", row.wish.gpu_class), world.now + AGAIN_AFTER)
         return
     log.info("reservation.judged", reservation=str(row.key), gpu_class=gpu_class.name, reason=str(verdict.reason))
     if row.granted is not None and verdict.granted != row.granted:

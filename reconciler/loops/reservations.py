@@ -63,6 +63,7 @@ class Reservations:
                 "finishedAt": format_instant(self._world.now),
             }
             gone = ["granted"] if reservation.granted is not None else []
+            gone += ["guaranteedUntil"] if reservation.guaranteed_until is not None else []
         elif reservation.observed_generation != reservation.generation:
             del status["observedGeneration"]  # a change of the spec has yet to be judged
         try:

@@ -61,12 +61,32 @@ class ReservationWire(msgspec.Struct, frozen=True, gc=False):
     status: ReservationStatusWire = ReservationStatusWire()
 
 
+class NamedWish(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    gpu_class: str
+    cancel: bool = False
+
+
+class PromisedWire(msgspec.Struct, frozen=True, gc=False):
+    """A reservation whose spec cannot be read: what it is for, and what was promised."""
+
+    spec: NamedWish
+    metadata: MetaWire = MetaWire()
+    status: ReservationStatusWire = ReservationStatusWire()
+
+
 _reservation = msgspec.json.Decoder(ReservationWire)
+_promised = msgspec.json.Decoder(PromisedWire)
 
 
 def decode_reservation(raw: Raw) -> Reservation:
-    """Raises MalformedObject."""
-    return reservation_of(decoded(_reservation, raw, "GPUReservation"))
+    """Raises MalformedObject, unless something is promised: a promise holds whatever its spec has become (R4)."""
+    try:
+        return reservation_of(decoded(_reservation, raw, "GPUReservation"))
+    except MalformedObject:
+        promised = decoded(_promised, raw, "GPUReservation")
+        if promised.status.granted is None:
+            raise
+        return reservation_of(_as_promised(promised))
 
 
 def reservation_of(wire: ReservationWire) -> Reservation:
@@ -155,3 +175,17 @@ def _wish(spec: WishWire) -> Wish:
 
 def _granted(wire: GrantedWire | None) -> Granted | None:
     return None if wire is None else Granted(Window(utc(wire.start), utc(wire.end)), wire.units)
+
+
+def _as_promised(wire: PromisedWire) -> ReservationWire:
+    """The promise stands in for the wish, and the generation for the one that was judged: nothing has changed."""
+    granted = wire.status.granted
+    wish = WishWire(
+        gpu_class=wire.spec.gpu_class,
+        units=granted.units if granted else 1,
+        start=granted.start if granted else None,
+        end=granted.end if granted else None,
+        cancel=wire.spec.cancel,
+    )
+    metadata = msgspec.structs.replace(wire.metadata, generation=wire.status.observed_generation)
+    return ReservationWire(wish, metadata, wire.status)

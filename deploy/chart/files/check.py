@@ -1,7 +1,7 @@
 """Install check, run by `helm test`: the kinds are served, the guard refuses, the grant answers, enforced classes hold.
 
-The standard library alone, so that it says the same whatever is wrong with our own code. It creates pods in dry runs
-only.
+The standard library alone, so that it says the same whatever is wrong with our own code. It creates pods and
+reservations in dry runs only.
 """
 
 # ruff: noqa: INP001, TID251 - a script that runs for real, outside of our packages
@@ -21,6 +21,9 @@ from pathlib import Path
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 OURS = "/apis/gpures.dev/v1alpha1"
 GATE = "gpures.dev/hold"
+STAMP = "gpures.dev/created-by"
+WELL = "all is well: kinds served, guard and grant answer, enforced classes hold"
+WELL_SO_FAR = "all is well: kinds served, the webhook answers; there is no GPUClass yet, so pods pass untouched"
 DEADLINE_S = 60.0
 OK = 200
 CREATED = 201
@@ -88,6 +91,8 @@ def problems(cluster: Cluster, namespace: str) -> list[str]:
             classes = answer["items"]
     if found:
         return found
+    if not classes:
+        return unanswered(cluster, namespace)
     create = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
     code, answer, _ = cluster.ask("POST", create, pod(annotations={"gpures.dev/claim": "1-1-install-check"}))
     message = str(answer.get("message"))
@@ -98,6 +103,20 @@ def problems(cluster: Cluster, namespace: str) -> list[str]:
         found.append(f"the grant does not warn of an unknown class: {code} {answer.get('message', '')} {warnings}")
     found += [problem for each in classes if holds(each) and (problem := not_held(cluster, create, each))]
     return found
+
+
+def unanswered(cluster: Cluster, namespace: str) -> list[str]:
+    """Without a class every pod passes untouched; that the webhook is reached shows in a reservation's stamp."""
+    body = {
+        "apiVersion": "gpures.dev/v1alpha1",
+        "kind": "GPUReservation",
+        "metadata": {"name": "gpures-install-check"},
+        "spec": {"gpuClass": "gpures-install-check", "units": 1, "duration": "1h"},
+    }
+    code, answer, _ = cluster.ask("POST", f"{OURS}/namespaces/{namespace}/gpureservations?dryRun=All", body)
+    if code == CREATED and STAMP in answer["metadata"].get("annotations", {}):
+        return []
+    return [f"a reservation is not stamped by the webhook: {code} {answer.get('message', '')}"]
 
 
 def holds(gpu_class: dict) -> bool:
@@ -128,7 +147,8 @@ def main() -> int:
     end = time.monotonic() + arguments.deadline
     while (found := problems(cluster, arguments.namespace)) and time.monotonic() < end:
         time.sleep(1)
-    for line in found or ["all is well: kinds served, guard and grant answer, enforced classes hold"]:
+    well = WELL if cluster.ask("GET", f"{OURS}/gpuclasses?limit=1")[1].get("items") else WELL_SO_FAR
+    for line in found or [well]:
         sys.stdout.write(f"{line}\n")
     return 1 if found else 0
 

@@ -58,21 +58,37 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with .part.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .part.affinity }}
-affinity: {{- toYaml . | nindent 2 }}
+{{- if .part.affinity }}
+affinity: {{- toYaml .part.affinity | nindent 2 }}
+{{- else if .component }}
+affinity: {{- include "gpures.apart" . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Soft, over nodes and zones, each revision by itself: a rollout must not wait for room. dict "component" name. */}}
+{{/*
+Soft, over nodes, each revision by itself: a rollout must not wait for room. Zones are not a second constraint here, for the
+scheduler gives no score at all to nodes that lack one of the labels, and then both replicas land on one node of a cluster
+without zones. dict "component" name.
+*/}}
 {{- define "gpures.spread" -}}
-{{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
 - maxSkew: 1
-  topologyKey: {{ $key }}
+  topologyKey: kubernetes.io/hostname
   whenUnsatisfiable: ScheduleAnyway
   matchLabelKeys: [pod-template-hash]
   labelSelector:
-    matchLabels: {{- include "gpures.selector" $ | nindent 6 }}
+    matchLabels: {{- include "gpures.selector" . | nindent 6 }}
 {{- end }}
+
+{{/* Soft as well, over zones where there are any. dict "component" name. */}}
+{{- define "gpures.apart" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: topology.kubernetes.io/zone
+        matchLabelKeys: [pod-template-hash]
+        labelSelector:
+          matchLabels: {{- include "gpures.selector" . | nindent 12 }}
 {{- end }}
 
 {{/* Environment of both processes: dict "root" $ "part" values. */}}

@@ -211,3 +211,21 @@ def test_whatever_the_schema_lets_through_is_read_or_called_malformed(spec: dict
     stored = manifests.a_reservation(gpuClass="h100", units=1, **spec)
     with suppress(MalformedObject):
         decode_reservation(raw(stored))
+
+
+def test_a_promise_holds_whatever_its_spec_has_become() -> None:
+    stored = manifests.a_reservation(
+        gpuClass="h100",
+        units=2,
+        end="2026-12-01T13:00:00,5Z",
+        status={
+            "phase": "Active",
+            "observedGeneration": 1,
+            "granted": {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T13:00:00Z", "units": 2},
+        },
+    )
+    stored["metadata"]["generation"] = 2
+    reservation = decode_reservation(raw(stored))
+    assert reservation.granted == Granted(Window(at(9), at(13)), 2)
+    assert (reservation.wish.units, reservation.wish.end) == (2, at(13))
+    assert reservation.generation == reservation.observed_generation

@@ -218,3 +218,14 @@ def test_dry_run_and_confirmation_say_the_same() -> None:
     stored = replace(asking, phase=Phase.CONFIRMING, version="2")
     answers = {confirmation.judge(row, a_class(), others, 4, NINE, Display()).message for row in (asking, stored)}
     assert len(answers) == 1
+
+
+def test_a_slot_that_many_windows_of_class_and_namespace_stand_against_is_found_in_one_sweep() -> None:
+    mine = [_row(f"m{n}", "alice", at(9) + n * 2 * SECOND) for n in range(2000)]
+    theirs = [_row(f"t{n}", "bob", at(9) + (n * 2 + 1) * SECOND) for n in range(2000)]
+    verdict = judged(wish(units=4), *mine, *theirs, gpu_class=limited(max_units_per_namespace=4))
+    assert verdict.granted is None
+
+
+def _row(name: str, namespace: str, start: Instant) -> Reservation:
+    return a_reservation(name, namespace, granted=Granted(Window(start, start + SECOND), 1))

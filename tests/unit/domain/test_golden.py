@@ -99,7 +99,7 @@ def extension_refused() -> str:
         ("nothing-booked", nothing_booked()),
         ("at-risk", at_risk()),
         ("extension-refused", extension_refused()),
-        ("active-booking-deleted", texts.ended_early(a_reservation(), 2, evicted=False)),
+        ("active-booking-deleted", texts.ended_early(a_reservation(), 2)),
     ],
 )
 def test_the_sentence_reads_as_its_golden_file(name: str, said: str) -> None:

@@ -74,9 +74,11 @@ def test_a_claim_whose_pod_nobody_has_seen_takes_free_units() -> None:
     assert counted([a_node()], [], [a_reservation(claims={TOKEN: 2})]).free == 6
 
 
-def test_an_admitted_pod_whose_claim_is_gone_takes_free_units_until_it_is_bound() -> None:
-    assert counted([a_node()], [a_pod(gpus=2, token=TOKEN, admitted=True)]).free == 6
-    assert counted([a_node()], [a_pod(gpus=2, token=TOKEN, gated=True)]).free == 8
+def test_a_pod_that_was_let_in_and_never_placed_takes_no_units_once_its_reservation_is_over() -> None:
+    pod = a_pod(gpus=2, token=TOKEN, admitted=True)
+    assert counted([a_node()], [pod], [a_reservation(claims={TOKEN: 2})]).free == 6
+    assert counted([a_node()], [pod], [a_reservation(claims={TOKEN: 2}, phase=Phase.ENDED)]).free == 8
+    assert counted([a_node()], [pod]).free == 8
 
 
 def test_a_claim_made_for_a_stored_pod_counts_before_the_pod_carries_it() -> None:

@@ -1,6 +1,6 @@
 """A watch that is behind another one ends nothing and lets nobody go (R4)."""
 
-from common.domain.errors import Refused
+from common.domain.errors import OutcomeUnknown, Refused
 from tests.support import manifests
 from tests.unit.reconciler.stage import Stage
 
@@ -44,6 +44,21 @@ async def test_one_pod_that_cannot_be_let_go_keeps_no_other_one_back() -> None:
     stage.kube.put("gpuclasses", {**stage.kube.get("gpuclasses", "", "h100"), "spec": {"mode": "Observe"}})
     await stage.settle()
     assert not stage.pod("b-second")["spec"].get("schedulingGates")
+
+
+async def test_a_reservation_that_cannot_be_written_stops_nobody_elses_confirmation() -> None:
+    stage = Stage()
+    stage.book("huge", "mallory")
+    stage.kube.when("PATCH", "mallory/gpureservations/huge/status", _too_large)
+    stage.book()
+    await stage.settle()
+    assert stage.phase() == "Active"
+    await stage.advance(6)
+    assert stage.phase("huge", "mallory") == "Active"
+
+
+def _too_large() -> None:
+    raise OutcomeUnknown(500, "etcdserver: request is too large")
 
 
 def _refused() -> None:

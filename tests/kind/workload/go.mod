@@ -1,0 +1,3 @@
+module gpures.dev/tests/kind/workload
+
+go 1.26
