@@ -72,11 +72,12 @@ def test_crds_are_upgraded_and_kept() -> None:
 
 @pytest.mark.parametrize(
     ("value", "served", "installed"),
-    [("auto", True, 2), ("auto", False, 0), ("on", False, 2), ("off", True, 0)],
+    [("auto", True, True), ("auto", False, False), ("on", False, True), ("off", True, False)],
 )
-def test_the_hold_policy_goes_where_it_is_served(value: str, served: bool, installed: int) -> None:
+def test_the_policies_that_mutate_go_where_they_are_served(value: str, *, served: bool, installed: bool) -> None:
     documents = render({"policies": {"hold": value}}, hold_api=served)
-    assert sum(document["kind"].startswith("MutatingAdmissionPolicy") for document in documents) == installed
+    names = {d["metadata"]["name"] for d in documents if d["kind"] == "MutatingAdmissionPolicy"}
+    assert names == ({"gpures-hold", "gpures-default"} if installed else set())
 
 
 def test_the_fence_has_the_lists_of_the_values() -> None:
