@@ -79,9 +79,16 @@ def verdict(pod: JsonObject) -> Verdict:
 
 
 @pytest.fixture(scope="module")
-def verdicts(control_plane: ControlPlane) -> Iterator[dict[str, Verdict]]:
+def untouched() -> Iterator[ControlPlane]:
+    """A cluster without anything of ours: what is asked here is the scheduler's own opinion."""
+    with ControlPlane() as control_plane:
+        yield control_plane
+
+
+@pytest.fixture(scope="module")
+def verdicts(untouched: ControlPlane) -> Iterator[dict[str, Verdict]]:
     """Every pod on every node at once; the nodes are taken away afterwards."""
-    admin, namespace = control_plane.admin, control_plane.unique_namespace("units")
+    admin, namespace = untouched.admin, untouched.unique_namespace("units")
     for name, overhead in OVERHEADS.items():
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
         admin.create(runtime | {"overhead": {"podFixed": overhead}})
@@ -99,7 +106,7 @@ def verdicts(control_plane: ControlPlane) -> Iterator[dict[str, Verdict]]:
         yield until(told, DEADLINE_S, "a verdict on every pod")
     finally:
         admin.delete("namespaces", namespace)
-        in_parallel(lambda case: control_plane.nodes.remove(node_name(case[0], fits=case[1])), cases)
+        in_parallel(lambda case: untouched.nodes.remove(node_name(case[0], fits=case[1])), cases)
         for name in OVERHEADS:
             admin.delete("runtimeclasses.node.k8s.io", name)
 
