@@ -32,8 +32,9 @@ from reconciler.writes import Writes
 
 log = structlog.get_logger(__name__)
 
-STALE_AFTER = timedelta(seconds=100)
-"""Bookmarks come about every minute; a watch that was silent for longer may have missed anything (R4)."""
+STALE_AFTER = timedelta(seconds=150)
+"""Bookmarks come about every minute, and a silent watch is begun anew after 90 s: one that was silent for longer than
+that and a reconnect may have missed anything (R4)."""
 WORKERS, REASON_WORKERS = 16, 2
 SYNC_PATIENCE_S = 30.0
 

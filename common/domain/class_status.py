@@ -13,7 +13,7 @@ def conditions(
     """`rival` is the older class with the same label value, None when there is none."""
     missing = units.reserved - (units.schedulable - units.unreserved)
     made = (
-        _ready(gpu_class, nodes, rival),
+        _ready(gpu_class, units, nodes, rival),
         ("Short", "True", "NodesNotReady", f"{missing} of {units.reserved} reserved units are not on ready nodes")
         if missing > 0
         else ("Short", "False", "NodesReady", "every unit that is reserved now is on a ready node"),
@@ -29,9 +29,12 @@ def conditions(
     )
 
 
-def _ready(gpu_class: GpuClass, nodes: int, rival: str | None) -> tuple[str, str, str, str]:
+def _ready(gpu_class: GpuClass, units: ClassUnits, nodes: int, rival: str | None) -> tuple[str, str, str, str]:
     if rival:
         return ("Ready", "False", "Conflict", f"{rival} decides for label value {gpu_class.label}")
     if not nodes:
         return ("Ready", "False", "NoNodes", f"no node has the taint gpu-class-reservation={gpu_class.label}")
+    if not units.physical:
+        resources = " and ".join(sorted(gpu_class.unit.resources))
+        return ("Ready", "False", "NoUnits", f"none of its nodes has {resources}; is spec.unit.resources right?")
     return ("Ready", "True", "Counted", f"{nodes} node{'s' if nodes > 1 else ''}")

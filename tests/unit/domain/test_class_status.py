@@ -27,6 +27,12 @@ def test_a_class_without_nodes_names_the_taint_that_it_looks_for() -> None:
     assert "gpu-class-reservation=h100" in ready.message
 
 
+def test_a_class_whose_nodes_have_none_of_its_resource_asks_whether_it_is_spelt_right() -> None:
+    condition = class_status.conditions(a_class(), ClassUnits(), 2, None, NINE)[0]
+    assert (condition.status, condition.reason) == ("False", "NoUnits")
+    assert "nvidia.com/gpu" in condition.message
+
+
 def test_a_class_is_short_when_reserved_units_are_not_on_ready_nodes() -> None:
     short = found(ClassUnits(physical=8, schedulable=5, unreserved=2, reserved=4))["Short"]
     assert (short.status, short.message) == ("True", "1 of 4 reserved units are not on ready nodes")
