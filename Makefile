@@ -127,6 +127,10 @@ clean: ## remove .venv, caches and what was built (not the control plane's progr
 	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+.PHONY: faults
+faults: controlplane ## every fault that can be staged here, and the page docs/reference/faults.md
+	$(WITH_GO) $(BIN)/python -m tests.faults $(ARGS)
+
 .PHONY: e2e-kind
 e2e-kind: controlplane ## the product from its image and chart on a kind cluster (needs Docker; deploy/kind/README.md)
 	$(WITH_GO) $(BIN)/python -m tests.kind $(ARGS)

@@ -106,8 +106,9 @@ class Supervisor:
             return
         self._failed = True
         cause = None if task.cancelled() else task.exception()
+        # First the end, then the words for it: where stderr cannot be written, saying so must not keep a zombie alive.
+        self._end.set()
         _log.critical("supervise.task_died", task=name, exc_info=cause)
-        self.stop(f"task {name} died")
 
     async def _take(self, step: _Step) -> None:
         try:

@@ -12,6 +12,7 @@ from tests.controlplane.loop_thread import LoopThread
 from tests.controlplane.splitter import BackEnd
 
 CHUNK: Final = 65_536
+TURN_S: Final = 0.05
 Way = Literal["there", "back"]
 
 
@@ -61,6 +62,8 @@ class FaultLane:
     async def _close(self) -> None:
         self._server.close()
         self._abort()
+        # Transports end one turn of the loop after they were told to.
+        await asyncio.sleep(TURN_S)
 
     def _abort(self) -> None:
         for writer in list(self._open):

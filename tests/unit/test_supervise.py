@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 from structlog.testing import capture_logs
 
@@ -121,3 +124,21 @@ def test_health() -> None:
     assert (health.live(), health.ready()) == ({}, {"watch": "not synced"})
     wrong["loop"] = "stuck"
     assert (health.live(), health.ready()) == ({"loop": "stuck"}, {"loop": "stuck", "watch": "not synced"})
+
+
+def test_a_task_that_dies_where_nothing_can_be_logged_ends_the_process_all_the_same() -> None:
+    script = (
+        "import asyncio\n"
+        "from common.adapters import logs\n"
+        "from common.supervise import Supervisor, exit_code\n"
+        "async def dies(): raise RuntimeError\n"
+        "async def main():\n"
+        "    supervisor = Supervisor()\n"
+        "    supervisor.start('planner', dies())\n"
+        "    return await supervisor.run()\n"
+        "logs.configure()\n"
+        "raise SystemExit(exit_code(main))\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([sys.executable, "-c", script], stderr=full, timeout=15, check=False)
+    assert ended.returncode != 0
