@@ -37,7 +37,7 @@ code with the product replays every stored version of every pod and reservation:
 *Recovered in* is the longer of two waits: from the end of the fault (or the start of a window booked afterwards, if
 that is later) until its pod was let in, and from the creation of a new pod until it was. *Worst canary* is the slowest
 create that succeeded. Times depend on the machine and on what else it does: bounds are stretched by its load per CPU,
-which ends the notes of each fault. A star marks the faults that `make test` runs, for a shorter time.
+which ends the notes of each fault. A star marks the faults that `pytest tests/faults` runs, for a shorter time.
 
 """
 
