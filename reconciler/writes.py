@@ -16,6 +16,7 @@ from common.adapters.watching import decode_page
 from common.adapters.wire.gpu_class import decode_class
 from common.adapters.wire.pod import decode_pod
 from common.adapters.wire.reservation import decode_reservation
+from common.domain.claim_patch import claim_operations, same_uid
 from common.domain.errors import ApiError, MalformedObject
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
@@ -57,17 +58,14 @@ class Writes:
 
     async def claim(self, reservation: Reservation, claims: Mapping[Token, int]) -> Reservation:
         """Judged by the API server (R1): Refused when the sum would exceed the promise, or the uid is another."""
-        operations: Operations = [_same_uid(reservation.uid)]
-        operations += [
-            {"op": "add", "path": f"/status/claims/{token}", "value": units} for token, units in claims.items()
-        ]
+        operations = claim_operations(reservation.uid, claims)
         return await self._reservation("claim", reservation.key, operations, JSON_PATCH)
 
     async def drop_claims(
         self, reservation: Reservation, tokens: Sequence[Token], more: Operations | None = None
     ) -> Reservation:
         """Each token is tested before it is removed; `more` goes into the same patch."""
-        operations: Operations = [_same_uid(reservation.uid)]
+        operations: Operations = [same_uid(reservation.uid)]
         for token in tokens:
             path = f"/status/claims/{token}"
             operations += [
@@ -86,7 +84,7 @@ class Writes:
     ) -> Reservation:
         """Tests uid, old phase and the promise that this follows from; `gone` are status fields to take away."""
         operations: Operations = [
-            _same_uid(reservation.uid),
+            same_uid(reservation.uid),
             {"op": "test", "path": "/status/phase", "value": str(reservation.phase)},
         ]
         if promised is not None:
@@ -102,9 +100,7 @@ class Writes:
 
     async def summary(self, reservation: Reservation, operations: Operations) -> Reservation:
         """Fields that follow from pods and nodes; only this object, whatever else was written to it meanwhile."""
-        return await self._reservation(
-            "summary", reservation.key, [_same_uid(reservation.uid), *operations], JSON_PATCH
-        )
+        return await self._reservation("summary", reservation.key, [same_uid(reservation.uid), *operations], JSON_PATCH)
 
     async def remove_reservation(self, reservation: Reservation) -> None:
         body = {
@@ -162,7 +158,7 @@ class Writes:
         return [decode_class(item) for item in await self._list(paths.classes(), {})]
 
     async def class_status(self, gpu_class: GpuClass, operations: Operations) -> GpuClass:
-        guarded = [_same_uid(gpu_class.uid), *operations]
+        guarded = [same_uid(gpu_class.uid), *operations]
         answer = await self._send("class", "PATCH", paths.classes(gpu_class.name, "status"), guarded, JSON_PATCH)
         written = decode_class(answer.body)
         self._seen_class(written)
@@ -211,11 +207,6 @@ class Writes:
         pod = decode_pod(answer.body)
         self._seen_pod(pod)
         return pod
-
-
-def _same_uid(uid: str) -> dict[str, Any]:
-    """A name may be used again by another object."""
-    return {"op": "test", "path": "/metadata/uid", "value": uid}
 
 
 def _readable(items: Sequence[bytes]) -> list[Reservation]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from common.adapters import metrics, paths
 from common.adapters.clock import monotonic
 from common.adapters.kube import JSON_PATCH, Kube
+from common.domain.claim_patch import claim_operations
 from common.domain.errors import ApiError, NotFound, Refused
-from common.domain.ports import JsonPatch
 from common.domain.reservation import ObjectKey, Token
 
 
@@ -17,11 +17,7 @@ class KubeClaims:
         self._kube = kube
 
     async def add_claims(self, key: ObjectKey, uid: str, claims: Mapping[Token, int], timeout_s: float) -> bytes:
-        # A name may be taken again; the uid is tested by the API server itself (R1).
-        operations: JsonPatch = [{"op": "test", "path": "/metadata/uid", "value": uid}]
-        operations += [
-            {"op": "add", "path": f"/status/claims/{token}", "value": units} for token, units in claims.items()
-        ]
+        operations = claim_operations(uid, claims)
         metrics.CLAIMS_PER_PATCH.observe(len(claims))
         began = monotonic()
         outcome = "stored"
