@@ -15,7 +15,7 @@ from common.adapters.kube import JSON_PATCH
 from common.domain.errors import MalformedObject, NotFound
 
 NAME: Final = "zz-gpures"
-PATHS: Final = (paths.mutating_webhooks(NAME), paths.validating_webhooks(NAME))
+PATHS: Final = {"mutating": paths.mutating_webhooks(NAME), "validating": paths.validating_webhooks(NAME)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ _stored: Final = msgspec.json.Decoder(_Stored)
 
 async def read(api: Api) -> Sequence[Configuration]:
     """Those of the two that are there; raises ApiError for everything but "not there"."""
-    found = await asyncio.gather(*(_read(api, path) for path in PATHS))
+    found = await asyncio.gather(*(_read(api, path) for path in PATHS.values()))
     return [configuration for configuration in found if configuration is not None]
 
 

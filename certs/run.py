@@ -18,6 +18,7 @@ from certs import inject, rotation, store
 from certs.facts import CA_CERT, TLS_CERT, TLS_KEY, Authorities, leaf_of, pair_of, signer_of
 from certs.inject import Configuration
 from certs.issue import Pair, issue_ca, issue_leaf
+from certs.registered import Registered
 from certs.rotation import Bundle, Inject, IssueCa, IssueLeaf, Remember, Step
 from certs.store import Api, Secret
 from common.adapters.backoff import Backoff
@@ -77,7 +78,7 @@ class Rotation:
         self._clock = clock
         self._leads = leads
         self._sleep = sleep
-        self._never = asyncio.Event()
+        self._registered = Registered()
         self._injected, self._leaf = _Since(read), _Since(read)
         self._rules = rotation.Settings(
             f"{SERVICE}.{settings.system_namespace}.svc", settings.cert_propagation, settings.cert_overlap
@@ -85,15 +86,21 @@ class Rotation:
 
     async def run(self) -> NoReturn:
         """Until cancelled; nothing ends it, for the reconciler has other work that must not end with it."""
-        if self._settings.certs != "selfManaged":
+        ours = self._settings.certs == "selfManaged"
+        if not ours:
             log.info("certificates.left_to_others", mode=self._settings.certs)
-            await self._never.wait()
         self._injected.forget()
         self._leaf.forget()
+        try:
+            await self._rounds(self.settle if ours else self.watch_over)
+        finally:
+            self._registered.forget()
+
+    async def _rounds(self, look: Callable[[], Awaitable[Instant]]) -> NoReturn:
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
-                again = await self.settle()
+                again = await look()
             except GpuresError as error:
                 CERTIFICATE_ROUNDS_FAILED.inc()
                 log.warning("certificates.round_failed", error=type(error).__name__, message=str(error))
@@ -121,11 +128,17 @@ class Rotation:
         """Take steps until none is left for now; returns when to look again. Raises GpuresError."""
         for _ in range(STEPS_AT_ONCE):
             seen = await self._look()
+            self._registered.tell(seen.configurations)
             todo = rotation.plan(seen.bundle, self._clock.now(), self._rules)
             if not todo.steps:
                 return todo.again
             await self._take(todo.steps, seen)
         return self._clock.now()
+
+    async def watch_over(self) -> Instant:
+        """Where others make the certificates: see whether webhooks are registered. Raises ApiError."""
+        self._registered.tell(await inject.read(self._api))
+        return self._clock.now() + self._settings.cert_check
 
     async def _bootstrapped(self) -> bool:
         seen = await self._look()

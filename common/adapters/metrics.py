@@ -72,6 +72,9 @@ RELEASE_LATENESS: Final = Histogram(
     buckets=_LATENESS_S,
 )
 ORPHANS_DROPPED: Final = Counter("gpures_orphan_claims_dropped", "Claims dropped because no pod was stored with them.")
+UNPLACED_DELETED: Final = Counter(
+    "gpures_unplaced_pods_deleted", "Pods deleted because no node took them before their guarantee ended."
+)
 UNITS: Final = Gauge(
     "gpures_class_units", "Units of a class as in its status, by what is counted.", ["gpu_class", "count"]
 )
@@ -83,6 +86,11 @@ CERTIFICATE_STEPS: Final = Counter(
 )
 CERTIFICATE_ROUNDS_FAILED: Final = Counter(
     "gpures_certificate_rounds_failed", "Looks at the certificates that ended with an error."
+)
+WEBHOOK_CONFIGURATIONS_MISSING: Final = Gauge(
+    "gpures_webhook_configurations_missing",
+    "1 while the leader does not find our webhook configuration of this kind (mutating, validating), else 0.",
+    ["kind"],
 )
 
 # Both

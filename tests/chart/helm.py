@@ -48,15 +48,16 @@ def render(
     kubernetes: str = NEWEST,
     hold_api: bool = True,
     hooks: bool = True,
+    chart: Path = CHART,
 ) -> Sequence[JsonObject]:
     """Return the objects of the chart, in helm's order."""
-    text = _template(json.dumps(values or {}), namespace, kubernetes, hold_api, hooks)
+    text = _template(json.dumps(values or {}), namespace, kubernetes, hold_api, hooks, chart)
     return [document for document in yaml.safe_load_all(text) if document]
 
 
 @cache
-def _template(values: str, namespace: str, kubernetes: str, hold_api: bool, hooks: bool) -> str:
-    arguments = ["template", RELEASE, str(CHART), "--namespace", namespace, "--kube-version", kubernetes]
+def _template(values: str, namespace: str, kubernetes: str, hold_api: bool, hooks: bool, chart: Path) -> str:
+    arguments = ["template", RELEASE, str(chart), "--namespace", namespace, "--kube-version", kubernetes]
     if hold_api:
         arguments += ["--api-versions", HOLD_API]
     if not hooks:

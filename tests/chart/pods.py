@@ -42,8 +42,13 @@ class RunningPod:
             return False
 
 
-def run(cluster: ControlPlane, name: str, namespace: str, spec: JsonObject, **also: str) -> RunningPod:
-    """Start the only container of a pod spec; `also` is environment that stands for the machine it runs on."""
+def run(
+    cluster: ControlPlane, name: str, namespace: str, spec: JsonObject, programs: Path = ROOT, **also: str
+) -> RunningPod:
+    """Start the only container of a pod spec with the programs of a folder.
+
+    `also` is environment that stands for the machine it runs on.
+    """
     (container,) = spec["containers"]
     host = f"127.0.0.{next(_hosts)}"
     environment = {entry["name"]: _value(entry, name) for entry in container.get("env", [])}
@@ -58,11 +63,13 @@ def run(cluster: ControlPlane, name: str, namespace: str, spec: JsonObject, **al
     environment |= {
         "GPURES_KUBECONFIG": str(cluster.kubeconfig_for_service_account(namespace, account)),
         "GPURES_LISTEN_HOST": host,
+        # Before what is installed here, which may be another tree.
+        "PYTHONPATH": str(programs),
         **also,
     }
     command: list[str] = [str(word) for word in [*container["command"], *container.get("args", [])]]
     command[0] = str(Path(sys.executable).parent / command[0])
-    child = cluster.run(name, command, env=environment, cwd=ROOT)
+    child = cluster.run(name, command, env=environment, cwd=programs)
     return RunningPod(child, host, container)
 
 

@@ -64,6 +64,7 @@ def may(admin: ApiClient, account: str, verb: str, resource: str, *, namespace: 
         ("reconciler", "watch", "pods"),
         ("reconciler", "patch", "pods"),
         ("reconciler", "patch", "pods/status"),
+        ("reconciler", "delete", "pods"),
         ("reconciler", "watch", "nodes"),
         ("reconciler", "create", "events.k8s.io:events"),
         ("reconciler", "delete", "gpures.dev:gpureservations"),
@@ -84,7 +85,7 @@ def test_our_accounts_may_do_their_work(admin: ApiClient, account: str, verb: st
         ("webhook", "update", "gpures.dev:gpureservations/status"),
         ("webhook", "patch", "gpures.dev:gpuclasses/status"),
         ("reconciler", "create", "pods"),
-        ("reconciler", "delete", "pods"),
+        ("reconciler", "deletecollection", "pods"),
         ("reconciler", "update", "pods"),
         ("reconciler", "create", "pods/binding"),
         ("reconciler", "create", "gpures.dev:gpureservations"),
@@ -104,6 +105,8 @@ def test_our_accounts_may_do_nothing_else(admin: ApiClient, account: str, verb: 
         ("create", SYSTEM, "", True),
         ("patch", SYSTEM, "gpures-reconciler", True),
         ("patch", SYSTEM, "another", False),
+        ("watch", SYSTEM, "gpures-reconciler", True),
+        ("watch", SYSTEM, "", False),
         ("create", "kube-system", "", False),
     ],
 )
@@ -198,6 +201,12 @@ def test_an_editor_makes_no_class(tenants: dict[str, ApiClient]) -> None:
     ("account", "method", "path", "schema"),
     [
         ("reconciler", "GET", f"{LEASES}/gpures-reconciler", "gpures-leader"),
+        (
+            "reconciler",
+            "GET",
+            f"{LEASES}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dgpures-reconciler",
+            "gpures-leader",
+        ),
         ("reconciler", "GET", "/api/v1/pods?limit=1", "gpures"),
         ("reconciler", "GET", "/version", "gpures"),
         ("webhook", "GET", "/apis/gpures.dev/v1alpha1/gpureservations?limit=1", "gpures"),

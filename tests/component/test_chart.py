@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,108 +12,21 @@ import pytest
 
 from common.domain import keys
 from tests.chart import helm
-from tests.chart.pods import RunningPod, run
+from tests.chart.release import READY_S, Release
 from tests.component.builders import CLASSES, RESERVATIONS, gates, gpu_class, pod, reservation
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.kubeconfig import read_kubeconfig
 from tests.controlplane.polling import until
-from tests.controlplane.services import service_splitter
-from tests.controlplane.splitter import BackEnd, Splitter
 
 pytestmark = pytest.mark.controlplane
 
 SYSTEM = helm.NAMESPACE
 NAME = "h100"
 LABEL = {"gpu-class": NAME}
-READY_S = 60.0
 HELD = 100
 VALUES = {"webhook": {"drainSeconds": 0}, "uninstall": {"quietSeconds": 2}}
 UNINSTALL_PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "uninstall.md"
-
-
-@dataclass
-class Installed:
-    """A control plane with a release, the release's processes, and helm on it."""
-
-    cluster: ControlPlane
-    pods: list[RunningPod] = field(default_factory=list)
-    service: Splitter | None = None
-
-    def helm(self, *arguments: str, values: JsonObject | None = None) -> str:
-        where = ["--namespace", SYSTEM, "--kubeconfig", str(self.cluster.admin_kubeconfig), "--no-hooks"]
-        given = ["--values", "-"] if values is not None else []
-        return helm.helm(*arguments, *where, *given, stdin=json.dumps(values)).stdout
-
-    def install(self) -> None:
-        self.helm("upgrade", "--install", "--create-namespace", helm.RELEASE, str(helm.CHART), values=VALUES)
-
-    def start(self) -> None:
-        """Every replica of both Deployments, and what stands for kube-proxy."""
-        documents = helm.render(VALUES)
-        for part in ("reconciler", "webhook"):
-            if part == "webhook":
-                # As the kubelet does: the volume is there when the Secret has both keys.
-                until(self._has_certificate, READY_S, "the leader has made the certificate")
-            deployment = helm.one(documents, "Deployment", f"gpures-{part}")
-            spec = deployment["spec"]["template"]["spec"]
-            self.pods += [
-                run(self.cluster, f"gpures-{part}-{number}", SYSTEM, spec)
-                for number in range(deployment["spec"]["replicas"])
-            ]
-        back_ends = [BackEnd(each.host, each.port("https")) for each in self.pods if "webhook" in each.child.name]
-        self.service = service_splitter(self.cluster, SYSTEM, "gpures-webhook", *back_ends).start()
-        for each in self.pods:
-            until(each.ready, READY_S, f"{each.child.name} ready: {each.child.tail(5)}")
-
-    @contextmanager
-    def reconcilers_end_with_their_deployment(self) -> Iterator[None]:
-        """As the kubelet does."""
-
-        def end() -> None:
-            until(
-                lambda: self.cluster.admin.find("deployments.apps", "gpures-reconciler", SYSTEM) is None,
-                READY_S,
-                "the reconciler's Deployment is gone",
-            )
-            for each in self.pods:
-                if "reconciler" in each.child.name:
-                    each.child.terminate()
-
-        with ThreadPoolExecutor(1) as pool:
-            ending = pool.submit(end)
-            yield
-            ending.result()
-
-    def _has_certificate(self) -> bool:
-        data = self.cluster.admin.get("secrets", "gpures-webhook-tls", SYSTEM).get("data", {})
-        return {"tls.crt", "tls.key"} <= set(data)
-
-    def stop(self) -> None:
-        for each in self.pods:
-            each.child.kill()
-        self.pods.clear()
-        if self.service is not None:
-            self.service.stop()
-
-    def hook(self, kind: str, job: str, **also: str) -> tuple[int, str]:
-        """Apply what belongs to a hook, run its Job as a process, take it all away again; exit code and log."""
-        documents = [entry for entry in helm.render(VALUES) if helm.hook(entry) == kind]
-        for entry in documents:
-            if entry["kind"] != "Job":
-                self.cluster.admin.apply(entry, field_manager="helm")
-        spec = helm.one(documents, "Job", job)["spec"]["template"]["spec"]
-        running = run(self.cluster, job, SYSTEM, spec, **also)
-        code = running.child.wait(120)
-        for entry in documents:
-            if entry["kind"] != "Job":
-                self._delete(entry)
-        return code, running.child.tail(50)
-
-    def _delete(self, entry: JsonObject) -> None:
-        group, _, _ = entry["apiVersion"].rpartition("/")
-        plural = f"{entry['kind'].lower()}s{'.' if group else ''}{group}"
-        self.cluster.admin.delete(plural, entry["metadata"]["name"], entry["metadata"].get("namespace"))
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +37,8 @@ def cluster() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: ControlPlane) -> Iterator[Installed]:
-    release = Installed(cluster)
+def installed(cluster: ControlPlane) -> Iterator[Release]:
+    release = Release(cluster, VALUES)
     release.install()
     until(lambda: served(cluster), READY_S, "our kinds are served")
     cluster.admin.create(gpu_class(NAME))
@@ -177,7 +87,7 @@ def crowd(cluster: ControlPlane, names: Sequence[str]) -> Sequence[JsonObject]:
     return [entry for name in names for entry in cluster.admin.items("pods", name)]
 
 
-def test_a_pod_is_let_in_and_the_next_one_is_held(installed: Installed) -> None:
+def test_a_pod_is_let_in_and_the_next_one_is_held(installed: Release) -> None:
     admin, namespace = installed.cluster.admin, installed.cluster.unique_namespace("alice")
     admin.create(reservation("sprint", {"gpuClass": NAME, "units": 1}), namespace=namespace)
     until(
@@ -196,7 +106,7 @@ def test_a_pod_is_let_in_and_the_next_one_is_held(installed: Installed) -> None:
     until(lambda: admin.get("pods", "first", namespace)["status"].get("phase") == "Running", READY_S, "the pod runs")
 
 
-def test_the_install_check_finds_nothing_wrong(installed: Installed) -> None:
+def test_the_install_check_finds_nothing_wrong(installed: Release) -> None:
     cluster = installed.cluster
     account = cluster.directory / "check-account"
     account.mkdir()
@@ -219,7 +129,7 @@ def test_the_install_check_finds_nothing_wrong(installed: Installed) -> None:
     )
 
 
-def test_an_upgrade_keeps_the_certificate_and_what_others_wrote(installed: Installed) -> None:
+def test_an_upgrade_keeps_the_certificate_and_what_others_wrote(installed: Release) -> None:
     admin = installed.cluster.admin
     secret = admin.get("secrets", "gpures-webhook-tls", SYSTEM)["data"]
     registered = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -235,7 +145,7 @@ def test_an_upgrade_keeps_the_certificate_and_what_others_wrote(installed: Insta
     installed.helm("rollback", helm.RELEASE)
 
 
-def test_uninstalling_leaves_no_pod_behind_our_gate_and_nothing_but_the_crds(installed: Installed) -> None:
+def test_uninstalling_leaves_no_pod_behind_our_gate_and_nothing_but_the_crds(installed: Release) -> None:
     cluster = installed.cluster
     names = hold_many(cluster, HELD)
     with installed.reconcilers_end_with_their_deployment():
@@ -258,7 +168,7 @@ def commands(language: str) -> Sequence[str]:
     return re.findall(rf"```{language}\n(.*?)```", UNINSTALL_PAGE.read_text(), re.DOTALL)
 
 
-def test_the_break_glass_command_helps_when_our_namespace_is_gone(cluster: ControlPlane, installed: Installed) -> None:
+def test_the_break_glass_command_helps_when_our_namespace_is_gone(cluster: ControlPlane, installed: Release) -> None:
     """As after `kubectl delete namespace`: policies and webhook configurations stand, nobody is there to answer."""
     installed.install()
     until(lambda: held_by_policy(cluster), READY_S, "the hold policy is in force again")

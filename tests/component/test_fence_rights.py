@@ -12,6 +12,7 @@ import pytest
 from tests.controlplane.client import ApiClient
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.install import documents, install
+from tests.controlplane.polling import until
 
 pytestmark = pytest.mark.controlplane
 
@@ -47,6 +48,7 @@ NEEDED: Mapping[Right, str] = {
     **_rights("webhook", "patch", OURS, "gpureservations/status", "claims"),
     **_rights("reconciler", "list watch", "", "pods", "sees who waits and who runs"),
     **_rights("reconciler", "patch", "", "pods", "opens the gate, adds the toleration"),
+    **_rights("reconciler", "delete", "", "pods", "takes away what no node took before its guarantee ended"),
     **_rights("reconciler", "patch", "", "pods/status", "writes the condition gpures.dev/Held"),
     **_rights("reconciler", "list watch", "", "nodes", "counts units"),
     **_rights("reconciler", "create patch", "events.k8s.io", "events", "says why, and how often"),
@@ -59,6 +61,7 @@ NEEDED: Mapping[Right, str] = {
     **_rights("reconciler", "patch", OURS, "gpuclasses/status", "writes the totals"),
     **_rights("reconciler", "create", LEASES, "leases", "leads; no name can be demanded of a create", namespace=SYSTEM),
     **_rights("reconciler", "get patch", LEASES, "leases", "leads", namespace=SYSTEM, name="gpures-reconciler"),
+    **_rights("reconciler", "watch", LEASES, "leases", "follows at once", namespace=SYSTEM, name="gpures-reconciler"),
     **_rights("reconciler", "create", "", "secrets", "makes the certificate", namespace=SYSTEM),
     **_rights("reconciler", "get patch", "", "secrets", "renews it", namespace=SYSTEM, name="gpures-webhook-tls"),
     **_rights("reconciler", "get patch", "", "secrets", "keeps the CA", namespace=SYSTEM, name="gpures-webhook-ca"),
@@ -208,4 +211,6 @@ def test_a_tenant_has_the_rights_of_a_tenant(
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rights-user"}],
     }
     admin.create(binding, namespace=namespace)
+    reads = Right("", "list", OURS, "gpureservations", namespace)
+    until(lambda: _review(admin, reads, "rights-user"), 20.0, f"the binding of {role} is known, and what it gathers")
     assert _review(admin, Right("", verb, group, resource, namespace), "rights-user") is allowed

@@ -59,6 +59,7 @@ RECIPES = (
     Recipe("kube-controller-manager", "tools", "k8s.io/kubernetes/cmd/kube-controller-manager", K8S),
     Recipe("kwok", "tools-kwok", "sigs.k8s.io/kwok/cmd/kwok", "-s -w"),
     Recipe("helm", "tools-helm", "helm.sh/helm/v4/cmd/helm", "-s -w"),
+    Recipe("promql", "tools-promql", ".", "-s -w"),
 )
 FROM_KUBEBUILDER = frozenset({"etcd", "kube-apiserver", "kubectl"})
 
@@ -74,13 +75,15 @@ class Programs:
     kube_controller_manager: Path
     kwok: Path
     helm: Path
+    promql: Path
 
 
 def cache_folder(recipe: Recipe) -> Path:
     """Return the folder of this program, named by everything that goes into the build."""
     digest = hashlib.sha256()
-    for part in ("go.mod", "go.sum"):
-        digest.update((HERE / recipe.module / part).read_bytes())
+    folder = HERE / recipe.module
+    for part in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))):
+        digest.update(part.read_bytes())
     digest.update(f"{recipe.ldflags} {platform.system()} {platform.machine()}".encode())
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "gpu-reservations" / digest.hexdigest()[:16]

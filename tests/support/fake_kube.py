@@ -1,12 +1,14 @@
 """An API server in memory: resourceVersions, preconditions, JSON and merge patches, and R1 judged as the CRD judges it.
 
-Implements what `common.adapters.kube.Kube` offers for single requests. A test lets one request fail, or lets something
-happen before or after it, with `when`.
+Implements what `common.adapters.kube.Kube` offers for single requests, and watches that begin now. A test lets one
+request fail, or lets something happen before or after it, with `when`.
 """
 
+import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,11 +44,21 @@ class Interruption:
 
 
 @dataclass(eq=False)
+class Feed:
+    """One open watch; whoever writes may do so from another thread's loop."""
+
+    plural: str
+    loop: asyncio.AbstractEventLoop
+    lines: asyncio.Queue[bytes]
+
+
+@dataclass(eq=False)
 class FakeKube:
     told: Told = lambda _plural, _old, _new: None
     objects: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     accepted: list[tuple[str, str, Any]] = field(default_factory=list)
+    feeds: list[Feed] = field(default_factory=list)
     _version: int = 100
     _interruptions: list[Interruption] = field(default_factory=list)
 
@@ -60,6 +72,9 @@ class FakeKube:
         old = self.objects.get(key)
         self.objects[key] = new
         self.told(plural, old, new)
+        for feed in [feed for feed in self.feeds if feed.plural == plural]:
+            line = json.dumps({"type": "MODIFIED" if old else "ADDED", "object": new}).encode()
+            feed.loop.call_soon_threadsafe(feed.lines.put_nowait, line)
         return new
 
     def get(self, plural: str, namespace: str, name: str) -> Object:
@@ -94,6 +109,22 @@ class FakeKube:
         await self._interrupt(method, path, body, after=True)
         return Answer(200, json.dumps(answer).encode(), CIMultiDictProxy(CIMultiDict()))
 
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str], idle_timeout_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        assert query["watch"]
+        assert idle_timeout_s > 0
+        match = _PATH.match(path)
+        assert match is not None, path
+        feed = Feed(match["plural"], asyncio.get_running_loop(), asyncio.Queue())
+        self.feeds.append(feed)
+        try:
+            async with aclosing(_told(feed)) as lines:
+                yield lines
+        finally:
+            self.feeds.remove(feed)
+
     async def _interrupt(self, method: str, path: str, body: Any, *, after: bool) -> None:
         for entry in self._interruptions:
             if (
@@ -122,6 +153,9 @@ class FakeKube:
         if method == "GET":
             return stored
         if method == "DELETE":
+            for field_, value in (body or {}).get("preconditions", {}).items():
+                if stored["metadata"][field_] != value:
+                    raise Conflict(_CONFLICT, f"the {field_} in the precondition is not the object's")
             self.remove(plural, namespace, name)
             return stored
         return self._patch(plural, stored, body, content_type)
@@ -157,6 +191,11 @@ class FakeKube:
     def _same_version(self, stored: Object, version: str) -> None:
         if stored["metadata"]["resourceVersion"] != version:
             raise Conflict(_CONFLICT, "the object has been modified")
+
+
+async def _told(feed: Feed) -> AsyncGenerator[bytes, None]:
+    while True:
+        yield await feed.lines.get()
 
 
 def _judge(old: Object, new: Object) -> None:

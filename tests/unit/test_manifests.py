@@ -112,7 +112,11 @@ def test_the_schema_says_every_default_of_a_class() -> None:
         "withoutReservation": WithoutReservation.HOLD,
         "unit": {"name": Unit().name, "resources": {name: str(size) for name, size in Unit().resources.items()}},
         "spare": 0,
-        "limits": {"maxDuration": encode_duration(limits.max_duration), "maxAhead": encode_duration(limits.max_ahead)},
+        "limits": {
+            "maxDuration": encode_duration(limits.max_duration),
+            "maxAhead": encode_duration(limits.max_ahead),
+            "maxReservationsPerNamespace": limits.max_reservations_per_namespace,
+        },
         "onCancel": OnCancel.LAZY,
         "keepFinished": "336h",
     }
@@ -296,6 +300,7 @@ def test_the_hold_policy_writes_the_golden_text() -> None:
     [
         ("policies/hold.yaml", {keys.GATE, keys.HELD, keys.CLASS_LABEL}),
         ("policies/check.yaml", {keys.TAINT, keys.CLAIM, keys.CLASS_LABEL}),
+        ("policies/fence-deletes.yaml", {keys.TAINT, keys.CLAIM, keys.GATE}),
         ("policies/reservations.yaml", {keys.CREATED_BY, keys.CHANGED_BY}),
         ("base/webhooks.yaml", {keys.TAINT, keys.CLAIM, keys.CLASS_LABEL, keys.GATE}),
     ],
