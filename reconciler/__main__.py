@@ -4,6 +4,8 @@ import argparse
 import asyncio
 import gc
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from secrets import token_hex
 
@@ -13,10 +15,11 @@ from certs.run import Rotation
 from common import config
 from common.adapters import logs, metrics
 from common.adapters.clock import ServerClock, monotonic
-from common.adapters.clock_probe import keep_clock
+from common.adapters.clock_probe import keep_clock, learn_time
 from common.adapters.events import EventRecorder, Pace
 from common.adapters.kube import connect
 from common.config import BadSettings, ReconcilerSettings
+from common.domain.errors import ApiError
 from common.probes import serve_probes
 from common.supervise import Supervisor, exit_code
 from reconciler import report
@@ -39,7 +42,7 @@ async def run(settings: ReconcilerSettings) -> int:
         events = EventRecorder(kube, clock, identity, monotonic, Pace(repeat=settings.event_repeat))
         terms, certificate_terms = Terms(), Terms()
         leadership = Leadership(
-            connect=lambda: connect(settings),
+            connect=lambda: connect(settings, on_date=clock.sample),
             clock=clock,
             monotonic=monotonic,
             namespace=settings.system_namespace,
@@ -66,7 +69,7 @@ async def run(settings: ReconcilerSettings) -> int:
         supervisor.start("clock", keep_clock(kube, clock))
         supervisor.start("events", events.run())
         supervisor.start("caches", engine.watch())
-        supervisor.start("terms", _campaign(engine, leadership, terms))
+        supervisor.start("terms", _campaign(engine, leadership, terms, lambda: learn_time(kube, clock)))
         supervisor.start("certificates", certificate_terms.run(rotation.run))
         supervisor.on_stop("lease", lambda: leadership.stop(STOP_LEADING_S), STOP_LEADING_S + 1)
         return await supervisor.run()
@@ -77,9 +80,13 @@ def _changed(leads: bool, *terms: Terms) -> None:  # noqa: FBT001 - as Leadershi
         each.changed(leads)
 
 
-async def _campaign(engine: Engine, leadership: Leadership, terms: Terms) -> None:
-    """Stand for election once the caches are warm, so that a new leader can decide at once."""
+async def _campaign(
+    engine: Engine, leadership: Leadership, terms: Terms, learn: Callable[[], Awaitable[object]]
+) -> None:
+    """Stand for election once the caches are warm and the time is known, so that a new leader can decide at once."""
     await engine.wait_synced()
+    with suppress(ApiError):
+        await learn()
     # What the first lists brought stays: a full collection over it would stop the loop for tenths of a second.
     gc.collect()
     gc.freeze()

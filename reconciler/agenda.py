@@ -10,8 +10,9 @@ from common.domain.time import Clock, Instant
 
 K = TypeVar("K", bound=Hashable)
 
-LONGEST_SLEEP_S, EXACT_S = 30.0, 0.02
-"""The clock's bound moves with every answer of the API server, so a sleep is halved and measured again on the way."""
+LONGEST_SLEEP_S, EXACT_S = 1.0, 0.02
+"""The clock's bound moves with every answer of the API server, so a sleep is halved and measured again on the way; and
+when a dispute about the time ends, what was overdue is not to wait for long."""
 
 
 class Agenda(Generic[K]):

@@ -11,6 +11,7 @@ import structlog
 
 from common.adapters import metrics
 from common.adapters.events import EventRecorder
+from common.adapters.history import History
 from common.adapters.kinds import CLASSES, NODES, PODS, RESERVATIONS
 from common.adapters.kube import Kube
 from common.adapters.reflector import Reflector
@@ -25,6 +26,7 @@ from reconciler.loops.counting import ClassCounts
 from reconciler.loops.reservations import Reservations
 from reconciler.loops.slices import Slices
 from reconciler.loops.telling import Tellings
+from reconciler.loops.unplaced import Unplaced
 from reconciler.queue import REASONS, Kind, Work, WorkQueue
 from reconciler.state import ClusterState
 from reconciler.world import World
@@ -54,10 +56,12 @@ class Engine:
     ) -> None:
         self.state = ClusterState(self._touch)
         self.agenda: Agenda[Work] = Agenda(clock, self._touch)
-        self._pods = Reflector(kube, PODS, self.state.on_pod)
-        self._nodes = Reflector(kube, NODES, self.state.on_node)
-        self._classes = Reflector(kube, CLASSES, self.state.on_class)
-        self._reservations = Reflector(kube, RESERVATIONS, self.state.on_reservation)
+        history = History()
+        history.on_end(self.state.forget_all_finished)
+        self._pods = Reflector(kube, PODS, self.state.on_pod, history=history)
+        self._nodes = Reflector(kube, NODES, self.state.on_node, history=history)
+        self._classes = Reflector(kube, CLASSES, self.state.on_class, history=history)
+        self._reservations = Reflector(kube, RESERVATIONS, self.state.on_reservation, history=history)
         self._leading = False
         self.world = World(
             state=self.state,
@@ -68,6 +72,7 @@ class Engine:
             writes=Writes(kube, leads, self._pods.apply, self._reservations.apply, self._classes.apply),
             events=events,
             display=display,
+            synced=self.synced,
             fresh=self.fresh,
             stamp=stamp,
             event_repeat=event_repeat,
@@ -79,8 +84,10 @@ class Engine:
                 Kind.RESERVATION: Reservations(self.world).handle,
                 Kind.CLASS: Classes(self.world).handle,
                 Kind.COUNT: ClassCounts(self.world).handle,
+                Kind.UNPLACED: Unplaced(self.world, tellings).handle,
             },
             WORKERS,
+            certain=self.world.certain,
         )
         self._reasons = WorkQueue(
             {
@@ -89,6 +96,7 @@ class Engine:
             },
             REASON_WORKERS,
             after=self._actions,
+            certain=self.world.certain,
         )
 
     @property
@@ -146,5 +154,6 @@ class Engine:
         for reservation in self.state.reservations.values():
             self._touch(Work(Kind.RESERVATION, *reservation.key))
             self._touch(Work(Kind.CLASS, "", reservation.wish.gpu_class))
-        for work in (*self.state.all_waiting_slices(), *self.state.told_in_vain()):
+        state = self.state
+        for work in (*state.all_waiting_slices(), *state.all_unplaced_slices(), *state.told_in_vain()):
             self._touch(work)

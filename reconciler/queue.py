@@ -17,6 +17,7 @@ log = structlog.get_logger(__name__)
 _random = SystemRandom()
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+NOT_NOW_S = 0.25
 LONGEST_YIELD_S = 1.0
 
 
@@ -27,8 +28,9 @@ class Kind(IntEnum):
     RESERVATION = 1
     COUNT = 2
     CLASS = 3
-    TELLING = 4
-    SUMMARY = 5
+    UNPLACED = 4
+    TELLING = 5
+    SUMMARY = 6
 
 
 REASONS = frozenset({Kind.TELLING, Kind.SUMMARY})
@@ -39,13 +41,20 @@ REASONS = frozenset({Kind.TELLING, Kind.SUMMARY})
 class Work:
     """What to look at.
 
-    SLICE: namespace and class label. RESERVATION, SUMMARY: namespace and name. CLASS, COUNT: the class's name alone.
-    TELLING: namespace and pod uid.
+    SLICE, UNPLACED: namespace and class label. RESERVATION, SUMMARY: namespace and name. CLASS, COUNT: the class's name
+    alone. TELLING: namespace and pod uid.
     """
 
     kind: Kind
     namespace: str
     name: str
+
+
+class NotNow(ApiError):
+    """Nothing may be decided at this moment, for nobody knows enough; it will pass, and is no fault of the key's."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "the API server's time, or what it stores, is not known")
 
 
 Handler = Callable[[Work], Awaitable[None]]
@@ -58,9 +67,16 @@ class WorkQueue:
     long as the key matters: every handler decides again from state.
     """
 
-    def __init__(self, handlers: Mapping[Kind, Handler], workers: int, after: "WorkQueue | None" = None) -> None:
-        """Each key waits until the queue `after` is idle, for at most `LONGEST_YIELD_S`."""
+    def __init__(
+        self,
+        handlers: Mapping[Kind, Handler],
+        workers: int,
+        after: "WorkQueue | None" = None,
+        certain: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Each key waits until the queue `after` is idle, for at most `LONGEST_YIELD_S`, and while not `certain`."""
         self._handlers = handlers
+        self._certain = certain
         self._workers = workers
         self._after = after
         self._quiet = asyncio.Event()
@@ -115,6 +131,9 @@ class WorkQueue:
             while not self._heap:
                 self._ready.clear()
                 await self._ready.wait()
+            if not self._certain():
+                await asyncio.sleep(NOT_NOW_S)
+                continue
             _, _, work = heapq.heappop(self._heap)
             self._waiting.discard(work)
             self._busy.add(work)
@@ -134,6 +153,8 @@ class WorkQueue:
         try:
             await self._handlers[work.kind](work)
             self._failures.pop(work, None)
+        except NotNow:
+            self._again.add(work)
         except ApiError as error:
             log.warning("work.failed", kind=work.kind.name, namespace=work.namespace, name=work.name, error=str(error))
             self._retry(work, error.retry_after_s if isinstance(error, Throttled) else 0.0)

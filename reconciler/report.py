@@ -9,6 +9,7 @@ import structlog
 
 from common.adapters import kinds
 from common.adapters.clock import ServerClock
+from common.adapters.clock_probe import learn_time
 from common.adapters.kube import Kube, connect
 from common.adapters.store import Versioned
 from common.adapters.watching import Kind, decode_page
@@ -39,6 +40,8 @@ async def run(settings: ReconcilerSettings, out: TextIO) -> int:
                 pods=await listed(kube, kinds.PODS),
                 left_alone=frozenset({*NEVER_OURS, settings.system_namespace}),
             )
+            if not await learn_time(kube, clock):
+                log.warning("report.time_unknown", hint="windows are judged by a time that may be wrong")
     except GpuresError as problem:
         log.error("report.failed", why=str(problem))  # noqa: TRY400 - the sentence says it all
         return 1

@@ -10,7 +10,9 @@ from typing import TypeVar
 from common.domain import admission, keys
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import NodeView, PodView
-from common.domain.reservation import ObjectKey, Reservation
+from common.domain.reservation import TERMINAL, ObjectKey, Reservation
+from common.domain.unplaced import is_unplaced
+from reconciler import concerns
 from reconciler.queue import Kind, Work
 
 MAX_FINISHED = 100_000
@@ -32,6 +34,7 @@ class ClusterState:
         self._by_label: dict[str, Pods] = defaultdict(dict)
         self._on_node: dict[str, Pods] = defaultdict(dict)
         self._waiting: dict[tuple[str, str], Pods] = defaultdict(dict)
+        self._unplaced: dict[tuple[str, str], Pods] = defaultdict(dict)
         self._nodes: dict[str, dict[str, NodeView]] = defaultdict(dict)
         self._of_namespace: dict[str, dict[str, Reservation]] = defaultdict(dict)
         self._of_class: dict[str, dict[ObjectKey, Reservation]] = defaultdict(dict)
@@ -58,6 +61,12 @@ class ClusterState:
     def all_waiting(self, label: str) -> list[PodView]:
         return [pod for work in self.waiting_slices(label) for pod in self.waiting(work.namespace, work.name)]
 
+    def unplaced(self, namespace: str, label: str) -> list[PodView]:
+        return list(self._unplaced.get((namespace, label), {}).values())
+
+    def all_unplaced_slices(self) -> list[Work]:
+        return [Work(Kind.UNPLACED, namespace, label) for namespace, label in self._unplaced]
+
     def nodes_of(self, label: str) -> list[NodeView]:
         return list(self._nodes.get(label, {}).values())
 
@@ -83,13 +92,17 @@ class ClusterState:
         for token in tokens:
             self._finished.pop(token, None)
 
+    def forget_all_finished(self) -> None:
+        """What was seen of a history that has ended has not happened: who was over then may live now."""
+        self._finished.clear()
+
     def waiting_slices(self, label: str) -> list[Work]:
         return [work for work in self.all_waiting_slices() if work.name == label]
 
     def told_in_vain(self) -> list[Work]:
         """Pods that were let in by a leader that fell before it took back what it had told them."""
         pods = (pod for pods in self._pods.values() for pod in pods.values())
-        return [Work(Kind.TELLING, pod.namespace, pod.uid) for pod in pods if _told_in_vain(pod)]
+        return [Work(Kind.TELLING, pod.namespace, pod.uid) for pod in pods if concerns.told_in_vain(pod)]
 
     def all_waiting_slices(self) -> list[Work]:
         return [Work(Kind.SLICE, namespace, label) for namespace, label in self._waiting]
@@ -129,13 +142,15 @@ class ClusterState:
 
     def _touch_after(self, old: PodView | None, new: PodView | None) -> None:
         """What a change of a pod is read by."""
-        if old is None or new is None or _decided_by(old) != _decided_by(new):
+        if old is None or new is None or concerns.decided_by(old) != concerns.decided_by(new):
             for view in {v.class_label: v for v in (old, new) if v is not None and v.class_label}.values():
                 self._touch(Work(Kind.SLICE, view.namespace, view.class_label))
-        if old is None or new is None or _counted_by(old) != _counted_by(new):
+        if old is None or new is None or concerns.counted_by(old) != concerns.counted_by(new):
             self._touch_counts(old, new)
-        if new is not None and _told_in_vain(new):
+        if new is not None and concerns.told_in_vain(new):
             self._touch(Work(Kind.TELLING, new.namespace, new.uid))
+        if new is not None and is_unplaced(new):
+            self._touch(Work(Kind.UNPLACED, new.namespace, new.class_label))
 
     def on_node(self, old: NodeView | None, new: NodeView | None) -> None:
         if old is not None and old.class_label:
@@ -166,6 +181,7 @@ class ClusterState:
         for work in self.all_waiting_slices():
             if work.name in labels or work.name not in self._class_of_label:
                 self._touch(work)
+        self._touch_unplaced(lambda work: work.name in labels)
 
     def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
         if old is not None:
@@ -182,7 +198,9 @@ class ClusterState:
         self._touch(Work(Kind.RESERVATION, *reservation.key))
         if new is None:
             self._touch(Work(Kind.SUMMARY, *reservation.key))
-        if old is not None and new is not None and _admits_by(old) == _admits_by(new):
+        if new is None or new.phase in TERMINAL:
+            self._touch_unplaced(lambda work: work.namespace == reservation.namespace)
+        if old is not None and new is not None and concerns.admits_by(old) == concerns.admits_by(new):
             return  # only what people read of it changed
         self._touch(Work(Kind.COUNT, "", reservation.wish.gpu_class))
         for namespace, label in list(self._waiting):
@@ -199,12 +217,15 @@ class ClusterState:
             self._on_node[pod.node][pod.uid] = pod
         if pod.class_label and admission.waits(pod):
             self._waiting[pod.namespace, pod.class_label][pod.uid] = pod
+        if is_unplaced(pod):
+            self._unplaced[pod.namespace, pod.class_label][pod.uid] = pod
 
     def _take_out(self, pod: PodView) -> None:
         _forget(self._pods, pod.namespace, pod.uid)
         _forget(self._by_label, pod.class_label, pod.uid)
         _forget(self._on_node, pod.node, pod.uid)
         _forget(self._waiting, (pod.namespace, pod.class_label), pod.uid)
+        _forget(self._unplaced, (pod.namespace, pod.class_label), pod.uid)
 
     def _remember_finished(self, pod: PodView) -> None:
         for mark in filter(None, (pod.token, pod.uid)):
@@ -222,6 +243,10 @@ class ClusterState:
             for reservation in self.reservations_in(pod.namespace):
                 if reservation.claims and reservation.name != name:
                     self._touch(Work(Kind.RESERVATION, *reservation.key))
+
+    def _touch_unplaced(self, concerned: Callable[[Work], bool]) -> None:
+        for work in filter(concerned, self.all_unplaced_slices()):
+            self._touch(work)
 
     def _touch_counts(self, old: PodView | None, new: PodView | None) -> None:
         labels = {v.class_label for v in (old, new) if v is not None and v.class_label}
@@ -248,42 +273,6 @@ class ClusterState:
             self._class_of_label[label] = min(rivals, key=lambda c: (c.created, c.name))
         else:
             self._class_of_label.pop(label, None)
-
-
-def _told_in_vain(pod: PodView) -> bool:
-    return bool(pod.held_reason) and pod.admitted and pod.live
-
-
-def _decided_by(pod: PodView) -> tuple[object, ...]:
-    """What admission reads of a pod that can change: telling a pod why it waits is no reason to decide it again."""
-    return (
-        pod.uid,
-        pod.phase,
-        pod.node,
-        pod.deleting,
-        pod.gates,
-        pod.tolerations,
-        pod.labels,
-        pod.token,
-        pod.annotations.get(keys.USE_RESERVATION),
-    )
-
-
-def _counted_by(pod: PodView) -> tuple[object, ...]:
-    """What a count of the class reads of a pod."""
-    return (pod.uid, pod.phase, pod.node, pod.admitted, pod.token, pod.requests, pod.class_label)
-
-
-def _admits_by(reservation: Reservation) -> tuple[object, ...]:
-    """What admission and counts read of a reservation."""
-    return (
-        reservation.uid,
-        reservation.phase,
-        reservation.granted,
-        reservation.claims,
-        reservation.wish,
-        reservation.fast_path_until,
-    )
 
 
 def _forget(index: dict[K, dict[V, T]], key: K, inner: V) -> None:

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from common.adapters.events import EventRecorder
 from common.domain.texts import Display
-from common.domain.time import Clock, Instant
+from common.domain.time import SURE, Clock, Instant
 from reconciler.agenda import Agenda
 from reconciler.counts import Counts
-from reconciler.queue import Work
+from reconciler.queue import NotNow, Work
 from reconciler.state import ClusterState
 from reconciler.writes import Writes
 
@@ -25,6 +25,8 @@ class World:
     writes: Writes
     events: EventRecorder
     display: Display
+    synced: Callable[[], bool]
+    """False until every cache has been listed, and again while one may tell of a history that has ended."""
     fresh: Callable[[], bool]
     """False while a watch is stale: then nothing is denied, counted or removed (R4)."""
     stamp: Callable[[], str]
@@ -36,4 +38,14 @@ class World:
 
     @property
     def now(self) -> Instant:
+        """The instant to decide by. Whatever is decided asks for it, so here is where nothing is decided (R4).
+
+        Raises NotNow while the API server's time is disputed or unknown, or what it stores is.
+        """
+        if not self.certain():
+            raise NotNow
         return self.clock.now()
+
+    def certain(self) -> bool:
+        """Whether anything may be decided."""
+        return self.clock.uncertainty() <= SURE and self.synced()

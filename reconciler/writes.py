@@ -103,11 +103,7 @@ class Writes:
         return await self._reservation("summary", reservation.key, [same_uid(reservation.uid), *operations], JSON_PATCH)
 
     async def remove_reservation(self, reservation: Reservation) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": reservation.uid, "resourceVersion": reservation.version},
-        }
+        body = _exactly(reservation.uid, reservation.version)
         await self._send("remove", "DELETE", paths.reservation(reservation.key), body)
 
     async def read_reservation(self, key: ObjectKey) -> Reservation:
@@ -123,7 +119,15 @@ class Writes:
         selector = f"spec.gpuClass={class_name},{_LIVE}"
         return _readable(await self._list(paths.reservations(), {"fieldSelector": selector}))
 
+    async def list_reservations(self, namespace: str) -> list[Reservation]:
+        """Quorum list of a namespace, in pages; raises MalformedObject: what cannot be read may hold anything."""
+        return [decode_reservation(item) for item in await self._list(paths.reservations(namespace), {})]
+
     # Pods
+
+    async def delete_pod(self, pod: PodView) -> None:
+        """Exactly this version of it: Conflict when anybody wrote since, the scheduler's binding first of all."""
+        await self._send("delete_pod", "DELETE", paths.pod(pod.key), _exactly(pod.uid, pod.version))
 
     async def open_pod(self, pod: PodView, operations: Operations) -> PodView:
         """ONE patch under the pod's resourceVersion: with `replace` a miss is a clean 409 (with `test` it is a 422)."""
@@ -207,6 +211,11 @@ class Writes:
         pod = decode_pod(answer.body)
         self._seen_pod(pod)
         return pod
+
+
+def _exactly(uid: str, version: str) -> dict[str, Any]:
+    preconditions = {"uid": uid, "resourceVersion": version}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
 
 
 def _readable(items: Sequence[bytes]) -> list[Reservation]:

@@ -13,6 +13,7 @@ from common import config
 from common.adapters import kinds, logs, metrics
 from common.adapters.clock import ServerClock, monotonic
 from common.adapters.clock_probe import keep_clock
+from common.adapters.history import History
 from common.adapters.kube import Kube, connect
 from common.adapters.reflector import Reflector
 from common.adapters.wire import decode_reservation, quantity
@@ -38,8 +39,9 @@ class Replica:
 
     def __init__(self, settings: WebhookSettings, kube: Kube, clock: ServerClock, supervisor: Supervisor) -> None:
         index = Index()
-        self.classes = Reflector(kube, kinds.CLASSES, index.class_changed)
-        self.reservations = Reflector(kube, kinds.RESERVATIONS, index.reservation_changed)
+        history = History()
+        self.classes = Reflector(kube, kinds.CLASSES, index.class_changed, history=history)
+        self.reservations = Reflector(kube, kinds.RESERVATIONS, index.reservation_changed, history=history)
         breaker = Breaker(monotonic)
         view = LiveReservations(index, decode_reservation, self.reservations.apply)
         self.committer = Committer(KubeClaims(kube), view, breaker, monotonic, Pace())

@@ -19,7 +19,7 @@ from common.domain.pod import PodView
 from common.domain.podpatch import PodParts
 from common.domain.reasons import Hold, Reason
 from common.domain.reservation import Reservation, Token
-from common.domain.time import Clock, Instant
+from common.domain.time import SURE, Clock, Instant
 from webhook.claims import Committer, Outcome
 from webhook.index import Index
 from webhook.review import Decision, NotReady, Request, allowed, denied, patched
@@ -46,7 +46,7 @@ TIMELESS = frozenset(
 class GrantSettings:
     claim_within_s: float = 2.0
     """Why 2 s and not less: feasibility.md."""
-    uncertainty: timedelta = timedelta(seconds=1)
+    uncertainty: timedelta = SURE
 
 
 class MonotonicClock(Clock, Protocol):

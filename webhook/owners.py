@@ -17,7 +17,7 @@ from common.domain.gpu_class import GpuClass, Mode
 from common.domain.pod import PodView
 from common.domain.reasons import Hold, Reason
 from common.domain.reservation import Token
-from common.domain.time import Clock, Instant
+from common.domain.time import SURE, Clock, Instant
 from webhook.grant import TIMELESS, held_warning, names_a_node, unreserved, waits_all_the_same
 from webhook.index import Index
 from webhook.review import Decision, Request, allowed
@@ -84,7 +84,7 @@ class Owners:
         clock: Clock,
         synced: Callable[[], bool],
         display: texts.Display,
-        uncertainty: timedelta = timedelta(seconds=1),
+        uncertainty: timedelta = SURE,
     ) -> None:
         self._index = index
         self._refusal = refusal

@@ -14,7 +14,7 @@ from common.domain import confirmation, keys, texts
 from common.domain.confirmation import Judgement, Verdict
 from common.domain.podpatch import map_operations
 from common.domain.reservation import OPENABLE, TERMINAL, Reservation
-from common.domain.time import Clock
+from common.domain.time import SURE, Clock
 from webhook.index import Index
 from webhook.review import Decision, Request, allowed, denied, patched
 
@@ -64,7 +64,7 @@ class Validator:
         clock: Clock,
         synced: Callable[[], bool],
         display: texts.Display,
-        uncertainty: timedelta = timedelta(seconds=1),
+        uncertainty: timedelta = SURE,
     ) -> None:
         self._index = index
         self._clock = clock

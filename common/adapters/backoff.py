@@ -9,7 +9,7 @@ _random = SystemRandom().random
 class Backoff:
     """`pause()` for each failure in a row, `reset()` at a success."""
 
-    def __init__(self, first_s: float = 0.2, longest_s: float = 4.0, random: Callable[[], float] = _random) -> None:
+    def __init__(self, first_s: float = 0.2, longest_s: float = 2.0, random: Callable[[], float] = _random) -> None:
         self._first_s = first_s
         self._longest_s = longest_s
         self._random = random

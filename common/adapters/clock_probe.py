@@ -13,11 +13,15 @@ from common.adapters.backoff import Backoff
 from common.adapters.clock import ServerClock
 from common.adapters.reflector import Api
 from common.domain.errors import ApiError
+from common.domain.time import SURE
 
 NARROW = timedelta(milliseconds=50)
-EVERY_S = 30.0
+EVERY_S = 5.0
+"""A clock that was set, or lies, is found out within so long where nothing else is asked."""
 _TIMEOUT_S = 5.0
 _ROUND = 12
+_LEARN_AGAIN_S = 0.4
+_PATIENCE_S = 15.0
 
 _log = structlog.get_logger(__name__)
 _random = SystemRandom().random
@@ -53,6 +57,20 @@ async def keep_clock(
             if clock.uncertainty() <= max(NARROW, timedelta(seconds=2 * round_trip_s)):
                 break
         await sleep(every_s * (1 + _random() / 4))
+
+
+async def learn_time(api: Api, clock: ServerClock, *, patience_s: float = _PATIENCE_S) -> bool:
+    """Ask until the time is known to the second, as it is when some answers agree; False when patience ran out.
+
+    What then goes on without it decides nothing by it. Raises ApiError.
+    """
+    end = clock.monotonic() + patience_s
+    while clock.uncertainty() > SURE:
+        if clock.monotonic() >= end:
+            return False
+        await asyncio.sleep(min(_LEARN_AGAIN_S, clock.probe_in()))
+        await api.request("GET", paths.VERSION, timeout_s=_TIMEOUT_S)
+    return True
 
 
 def _seconds(span: timedelta) -> float:

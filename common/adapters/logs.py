@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Final
 
 import structlog
@@ -15,7 +16,7 @@ _DEPTH = 4
 
 def configure(level: str = "info", stream: IO[str] | None = None) -> None:
     """Call once, first thing in a process; `level` is a name such as `debug`."""
-    stream = stream or sys.stderr
+    lines = Lossy(stream or sys.stderr)
     threshold = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -29,10 +30,10 @@ def configure(level: str = "info", stream: IO[str] | None = None) -> None:
     structlog.configure(
         processors=[*shared, render],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(stream),  # type: ignore[arg-type]  # asks for a TextIO
+        logger_factory=structlog.WriteLoggerFactory(lines),  # type: ignore[arg-type]  # asks for a TextIO
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
@@ -42,6 +43,22 @@ def configure(level: str = "info", stream: IO[str] | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(threshold)
+
+
+class Lossy:
+    """A stream that loses what it cannot write: no full disk and no reader that has gone stops what is logged about."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -1,12 +1,12 @@
 """A kind of object kept in memory: list, then watch, for ever.
 
 What ends a stream never ends the reflector: it says so, waits (`Backoff`) and goes on from the last version, or from a
-new list where the API server has forgotten that version. Cancelling `run` closes the stream.
+new list where the API server has forgotten that version, or has not come to it yet. Cancelling `run` closes the stream.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, ValuesView
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from secrets import SystemRandom
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
@@ -17,6 +17,7 @@ from common.adapters import metrics
 from common.adapters.answers import Answer
 from common.adapters.backoff import Backoff
 from common.adapters.clock import monotonic
+from common.adapters.history import History
 from common.adapters.store import OnChange, Store, Versioned, number
 from common.adapters.watching import Kind, Listing, decode_page, take_line
 from common.domain.errors import ApiError, Gone, MalformedObject, NotFound, Refused, Throttled
@@ -53,8 +54,9 @@ class Api(Protocol):
 class Reflector(Generic[T]):
     """Values by key, as fresh as the watch; `on_change` is called synchronously for every transition.
 
-    What `on_change` raises is logged and counted, and ends nothing. `synced` turns True at the end of the first list
-    and stays so; `stale_for` says how far behind the watch may be.
+    What `on_change` raises is logged and counted, and ends nothing. `synced` turns True at the end of the first list,
+    and is False again only from the end of a `history` until the next list; `stale_for` says how far behind the watch
+    may be.
     """
 
     def __init__(  # noqa: PLR0913 - what to watch, whom to tell, and the ways to time that tests replace
@@ -70,6 +72,7 @@ class Reflector(Generic[T]):
         read: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         backoff: Backoff | None = None,
+        history: History | None = None,
     ) -> None:
         self._api = api
         self._kind = kind
@@ -87,7 +90,14 @@ class Reflector(Generic[T]):
         self._backoff = backoff or Backoff()
         self._store: Store[T] = Store(self._told)
         self._turn_ends = 0.0
-        self._listed = False
+        self._history = history or History()
+        self._history.on_end(self._break_off)
+        self._listed_in: int | None = None
+        """The history that the last list belongs to; None: what is known is to be listed anew."""
+        self._of: int | None = None
+        """The history that what is known belongs to."""
+        self._stream: asyncio.Timeout | None = None
+        self._gone_at_once = True
         self._first_sync = asyncio.Event()
         self.last_event_at: float | None = None
         """Monotonic time of the last sign of life: a complete list, an event or a bookmark."""
@@ -95,10 +105,13 @@ class Reflector(Generic[T]):
         self.malformed = 0
         self.handler_errors = 0
         metrics.REFLECTOR_AGE.labels(kind.name).set_function(self._age_s)
+        for counter in (metrics.REFLECTOR_MALFORMED, metrics.REFLECTOR_HANDLER_ERRORS):
+            # A series that is born with its first count has not increased, so nobody would be alerted of the first.
+            counter.labels(kind.name)
 
     @property
     def synced(self) -> bool:
-        return self._first_sync.is_set()
+        return self._of == self._history.number
 
     async def wait_synced(self, timeout_s: float) -> None:
         """Raises TimeoutError."""
@@ -139,14 +152,36 @@ class Reflector(Generic[T]):
         """List and watch until cancelled."""
         while True:
             try:
+                if self._listed:
+                    await self._look_back()
                 if not self._listed:
                     await self._list()
-                await self._watch()
+                if self._listed:
+                    await self._watch()
             except (ApiError, MalformedObject) as error:
                 await self._sleep(self._after(error))
 
+    @property
+    def _listed(self) -> bool:
+        return self._listed_in == self._history.number
+
+    async def _look_back(self) -> None:
+        """Find out whether the store went back: a read without a version is never behind what was seen before it."""
+        query = {**self._selectors, "limit": "1"}
+        answer = await self._api.request("GET", self._kind.path, query=query, timeout_s=_LIST_TIMEOUT_S)
+        version, progress = decode_page(answer.body).metadata.resource_version, self._store.progress
+        if self._listed and 0 < number(version) < progress:
+            _log.warning("reflector.store_went_back", kind=self._kind.name, known=progress, stored=version)
+            self._history.end()
+
+    def _break_off(self) -> None:
+        """The history has ended, and what the stream says is no news of what is known."""
+        if self._stream is not None:
+            self._stream.reschedule(0.0)
+            self._stream = None
+
     async def _list(self) -> None:
-        listing = Listing(self._kind)
+        listing, history = Listing(self._kind), self._history.number
         query = {**self._selectors, "limit": str(self._page)} if self._in_pages else dict(self._selectors)
         while True:
             answer = await self._api.request("GET", self._kind.path, query=query, timeout_s=_LIST_TIMEOUT_S)
@@ -158,7 +193,8 @@ class Reflector(Generic[T]):
                 break
             query["continue"] = page.metadata.continue_
         listing.finish(self._store, page.metadata.resource_version)
-        self._listed = self._in_pages = True
+        self._in_pages = True
+        self._listed_in = self._of = history
         self.lists += 1
         metrics.REFLECTOR_LISTS.labels(self._kind.name).inc()
         self._alive()
@@ -175,14 +211,24 @@ class Reflector(Generic[T]):
             "resourceVersion": str(self._store.progress),
             "timeoutSeconds": str(_random.randint(*_SERVER_TIMEOUT_S)),
         }
-        async with self._api.stream(self._kind.path, query, self._idle_timeout_s) as lines:
+        async with self._until_history_ends(), self._api.stream(self._kind.path, query, self._idle_timeout_s) as lines:
             async for line in lines:
                 self._count(take_line(self._kind, self._store, line))
                 self._alive()
                 self._backoff.reset()
+                self._gone_at_once = True
                 await self._breathe()
-        if self._read() - begun < _QUICK_S:
+        if self._listed and self._read() - begun < _QUICK_S:
             await self._sleep(self._backoff.pause())
+
+    @asynccontextmanager
+    async def _until_history_ends(self) -> AsyncIterator[None]:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as self._stream:
+                    yield
+        finally:
+            self._stream = None
 
     def _after(self, error: ApiError | MalformedObject) -> float:
         """What an error means for the next attempt; returns the pause before it."""
@@ -190,10 +236,14 @@ class Reflector(Generic[T]):
         metrics.REFLECTOR_FAILURES.labels(name, type(error).__name__).inc()
         if isinstance(error, Gone) and not self._listed:
             self._in_pages = False  # the list outlived its own version: ask for it in one piece
-        if isinstance(error, Gone | MalformedObject) or _ahead(error):
-            self._listed = False
+        if isinstance(error, Gone | MalformedObject):
+            self._listed_in = None
         loud = isinstance(error, Refused | NotFound | MalformedObject)
-        pause = self._backoff.pause(error.retry_after_s if isinstance(error, Throttled) else 0.0)
+        if isinstance(error, Gone) and self._gone_at_once:
+            # After an outage this is the ordinary answer, and the API server is there. A second one in a row waits.
+            self._gone_at_once, pause = False, 0.0
+        else:
+            pause = self._backoff.pause(error.retry_after_s if isinstance(error, Throttled) else 0.0)
         (_log.error if loud else _log.info)(
             "reflector.interrupted",
             kind=name,
@@ -226,8 +276,3 @@ class Reflector(Generic[T]):
         if now >= self._turn_ends:
             await asyncio.sleep(0)
             self._turn_ends = self._read() + _TURN_S
-
-
-def _ahead(error: ApiError) -> bool:
-    """The API server has not reached our version, and does not say so with a 410: etcd was restored from a backup."""
-    return "too large resource version" in error.message.lower()

@@ -54,7 +54,8 @@ class Store(Generic[T]):
 
         An object that is listed but cannot be read stays as it was known (R4). One that is newer than the list stays
         too: a write of ours returned it, and the watch will tell what came of it. A list that is older than what the
-        watch has told means that etcd was restored from a backup: then only the list counts.
+        watch has told means that etcd was restored from a backup: then only the list counts. Where it has come so far
+        again, a list still counts more than what it should have shown and does not.
         """
         rewound = version < self.progress
         if rewound:
@@ -64,7 +65,7 @@ class Store(Generic[T]):
         changed: list[tuple[T | None, T]] = []
         for key, new in listed.items():
             old = before.get(key)
-            if old is not None and (new.version == old.version or (not rewound and _older(new, old))):
+            if old is not None and (new.version == old.version or (not rewound and number(old.version) > version)):
                 after[key] = old
             elif old is None and self._is_buried(key, new):
                 del after[key]
@@ -140,7 +141,3 @@ class Store(Generic[T]):
         self.progress = max(self.progress, version)
         if self._buried:
             self._buried = {key: until for key, until in self._buried.items() if until > self.progress}
-
-
-def _older(one: Versioned, other: Versioned) -> bool:
-    return number(one.version) < number(other.version)

@@ -88,7 +88,7 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
     holds = routing.held_in(slice_.gpu_class, namespace)
     named = {pod.annotations.get(keys.USE_RESERVATION) for pod in slice_.waiting}
     reservations = {r.name: r for r in slice_.reservations if r.phase not in TERMINAL or r.name in named}
-    selective = any(r.wish.pods for r in reservations.values())
+    selected = sorted({key for r in reservations.values() for key in r.wish.pods})
     held: dict[tuple[object, ...], Hold] = {}
     """What equal asks heard since somebody was let in."""
     free = slice_.free
@@ -108,7 +108,7 @@ def plan(slice_: Slice, now: Instant, display: texts.Display) -> list[Admit | Te
             ask.units,
             ask.use_reservation,
             ask.foreign_gates,
-            tuple(sorted(ask.labels.items())) if selective else (),
+            tuple(ask.labels.get(key) for key in selected),
         )
         route = held.get(alike) or routing.route(ask, slice_.gpu_class, list(reservations.values()), now, free, display)
         if isinstance(route, Hold):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from common.domain import capacity, texts
 from common.domain.gpu_class import GpuClass
-from common.domain.reservation import Granted, Reservation, Wish
+from common.domain.reservation import TERMINAL, Granted, Reservation, Wish
 from common.domain.time import Instant, Window, after
 
 START_TOLERANCE = timedelta(minutes=5)
@@ -60,10 +60,11 @@ def judge(
     if wish.end is not None and wish.end.replace(microsecond=0) <= start:
         return Verdict(Judgement.START_IN_PAST, f"end {display.instant(wish.end)} is not after the start")
     window = wish.window_at(start)
+    own = [r for r in others if r.namespace == reservation.namespace]
     refusal = over_limit(reservation.namespace, wish, window, gpu_class, others, now, display)
+    refusal = refusal or _one_too_many(reservation.namespace, gpu_class, own)
     if refusal is not None:
         return refusal
-    own = [r for r in others if r.namespace == reservation.namespace]
     return _fit(Granted(window, wish.units), gpu_class, others, own, bookable, display)
 
 
@@ -143,10 +144,16 @@ def judge_change(
 def wanted_change(wish: Wish, granted: Granted) -> Granted:
     """The promise that the changed spec asks for; a start that was left out stays where it was promised."""
     start = granted.window.start
-    if wish.start is not None and wish.start > start:
-        start = wish.start
-    end = wish.end if wish.end is not None else after(start, wish.duration or timedelta())
+    if wish.start is not None and wish.start.replace(microsecond=0) > start:
+        start = wish.start.replace(microsecond=0)
+    end = wish.end.replace(microsecond=0) if wish.end is not None else after(start, wish.duration or timedelta())
     return Granted(Window(start, max(start, end)), wish.units)
+
+
+def asks_what_it_has(reservation: Reservation) -> bool:
+    """The spec asks for what is promised: whatever else was changed in it (a note, a selector) is nothing to judge."""
+    granted = reservation.granted
+    return granted is not None and wanted_change(reservation.wish, granted) == granted
 
 
 def is_shrunk(wanted: Granted, granted: Granted) -> bool:
@@ -200,6 +207,16 @@ def _first_slot(
     window, units, limit = granted.window, granted.units, gpu_class.limits.max_units_per_namespace
     also = [capacity.Budget(limit, own)] if limit is not None else []
     return capacity.first_slot(bookable, kept, units, window.duration, window.start, also)
+
+
+def _one_too_many(namespace: str, gpu_class: GpuClass, own: Iterable[Reservation]) -> Verdict | None:
+    """`own` are those that come before this one: stored before it for the webhook, judged before it for the leader."""
+    most = gpu_class.limits.max_reservations_per_namespace
+    live = sum(1 for r in own if r.phase not in TERMINAL)
+    if most is None or live < most:
+        return None
+    has = f"namespace {namespace} has {live} live {gpu_class.name} reservation{'s' if live > 1 else ''}"
+    return _over(has, f"maxReservationsPerNamespace is {most}")
 
 
 def _yours(granted: Granted, gpu_class: GpuClass, display: texts.Display) -> str:

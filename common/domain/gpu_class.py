@@ -43,6 +43,8 @@ class Limits:
     max_units_per_reservation: int | None = None
     max_units_per_namespace: int | None = None
     namespaces: tuple[str, ...] = ()
+    max_reservations_per_namespace: int | None = 200
+    """Live ones; why so many: ADR 0011."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from common.domain import keys
+from common.domain.pod import PodView
 from common.domain.reservation import Granted, Reservation
 from common.domain.time import Instant, Window
 
@@ -178,6 +179,17 @@ def ended_early(reservation: Reservation, pods: int) -> str:
     run = f"{pods} pod{'s' if pods != 1 else ''}"
     go_on = "run" if pods != 1 else "runs"
     return f"{reservation.name} ended: {run} {go_on} on without guarantee and may be stopped when others need the GPUs"
+
+
+def unplaced(pod: PodView, over: Reservation | None, display: Display) -> str:
+    """Why a pod that was let in and never placed is deleted; `over` is its reservation, where it is still there."""
+    name = pod.annotations.get(keys.BOOKING_REFERENCE, "")
+    since = f" since {display.instant(over.finished)}" if over is not None and over.finished is not None else ""
+    again = f"{pod.owner} makes a new one, which waits" if pod.owner else "create it again and it waits"
+    return (
+        f"no node took pod {pod.name} (see its FailedScheduling Events) before its guarantee ended: reservation {name} "
+        f"is over{since}; deleted, or it would start outside your window; {again} for an open reservation"
+    )
 
 
 def unknown_class(asked: str, known: Iterable[str]) -> str:

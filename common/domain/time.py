@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 Instant: TypeAlias = datetime
 """An aware datetime in UTC. Adapters refuse naive ones at the border."""
 
 _LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+SURE: Final = timedelta(seconds=1)
+"""A clock that is less certain than this opens nothing, ends nothing and denies nothing (R4, R9)."""
 
 
 class Clock(Protocol):
@@ -19,7 +23,7 @@ class Clock(Protocol):
         ...
 
     def uncertainty(self) -> timedelta:
-        """Width of the interval in which the API server's clock lies; over a second nothing is opened at CREATE."""
+        """Width of the interval in which the API server's clock lies: `SURE`, or nothing may be decided by it."""
         ...
 
 

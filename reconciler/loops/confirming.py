@@ -13,24 +13,22 @@ from typing import Any
 import structlog
 
 from common.adapters.wire.conditions import encode_conditions
-from common.adapters.wire.reservation import encode_granted
-from common.domain import confirmation, windows
+from common.domain import confirmation, rounds, windows
 from common.domain.confirmation import Verdict
 from common.domain.errors import ApiError, Conflict, NotFound, Refused
 from common.domain.gpu_class import GpuClass
 from common.domain.reservation import OPENABLE, Condition, Granted, Phase, Reservation
-from common.domain.time import Window, format_instant
+from common.domain.time import Window
+from reconciler.loops import verdicts
 from reconciler.queue import Kind, Work
 from reconciler.together import all_of
 from reconciler.world import World
 
 log = structlog.get_logger(__name__)
 
-MAX_ROUND = 200
 IN_FLIGHT = 8
 AGAIN_AFTER = timedelta(seconds=1)
 UNWRITABLE_AGAIN = timedelta(seconds=5)
-APPLYING = "Applying"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,9 @@ class Decided:
 def undecided(reservation: Reservation) -> bool:
     if reservation.wish.cancel:
         return False
-    return reservation.phase in (Phase.PENDING, Phase.CONFIRMING) or windows.changed(reservation)
+    if reservation.phase in (Phase.PENDING, Phase.CONFIRMING):
+        return True
+    return windows.changed(reservation) and not confirmation.asks_what_it_has(reservation)
 
 
 async def restamp(world: World) -> int:
@@ -50,19 +50,22 @@ async def restamp(world: World) -> int:
 
     Reads a quorum list, because the informers may not have seen the last announcement yet.
     """
-    announced = [r for r in await world.writes.list_live() if r.phase is Phase.CONFIRMING or _applying(r)]
+    announced = [r for r in await world.writes.list_live() if rounds.announced(r)]
     await all_of(_announce(world, r) for r in announced)
     return len(announced)
 
 
 async def confirm(world: World, gpu_class: GpuClass) -> None:
     """One round; raises Conflict when another round came in between, and the queue comes back to it."""
-    rows = sorted((r for r in world.state.reservations_of(gpu_class.name) if undecided(r)), key=_order)[:MAX_ROUND]
+    wishes = [r for r in world.state.reservations_of(gpu_class.name) if undecided(r)]
+    rows = rounds.taken(wishes)
     if not rows:
         return
     if not world.fresh():
         world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
         return
+    if len(rows) < len(wishes):
+        world.touch(Work(Kind.CLASS, "", gpu_class.name))
     slots = asyncio.Semaphore(IN_FLIGHT)
 
     async def announce(row: Reservation) -> Reservation | None:
@@ -88,6 +91,15 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
     await all_of(map(write, decided))
 
 
+async def acknowledge(world: World, row: Reservation) -> None:
+    """A change that alters nothing of what is promised: nothing to judge, so it neither waits nor costs a round."""
+    gpu_class = world.state.classes.get(row.wish.gpu_class)
+    if gpu_class is None or row.granted is None:
+        return
+    verdict = confirmation.judge_change(row, row.granted, gpu_class, (), 0, world.now, world.display)
+    await _write(world, gpu_class, Decided(row, verdict))
+
+
 async def deny_unknown(world: World, class_name: str) -> None:
     """No class of that name, by a read of its own: the watch of classes may be behind, and the answer is final."""
     try:
@@ -100,7 +112,7 @@ async def deny_unknown(world: World, class_name: str) -> None:
         if row.phase in (Phase.PENDING, Phase.CONFIRMING) and not row.wish.cancel:
             verdict = confirmation.unknown_class(class_name, world.state.classes)
             try:
-                await world.writes.status_at(row, _denied(world, row, verdict))
+                await world.writes.status_at(row, verdicts.denied(world, row, verdict))
             except (Conflict, NotFound) as miss:
                 log.info("confirm.missed", reservation=str(row.key), why=str(miss))
 
@@ -130,10 +142,10 @@ def _decide(
     hoped = {uid: r for uid, r in firm.items() if not r.wish.cancel}
     strangers = [_as_promised(r, world) for r in listed if r.phase is Phase.CONFIRMING and r.uid not in own]
     strangers += [
-        _as_asked(r, r.granted) for r in listed if r.granted is not None and _applying(r) and r.uid not in own
+        _as_asked(r, r.granted) for r in listed if r.granted is not None and rounds.applying(r) and r.uid not in own
     ]
     decided: list[Decided] = []
-    for row in sorted(mine, key=_order):
+    for row in sorted(mine, key=rounds.order):
         others, hoped_others = ([r for r in rows.values() if r.uid != row.uid] for rows in (firm, hoped))
         verdict = _judge(world, row, gpu_class, _with_strangers(others, strangers), bookable)
         if verdict.granted is None and _judge(world, row, gpu_class, hoped_others, bookable).granted is not None:
@@ -184,10 +196,10 @@ async def _announce(world: World, row: Reservation) -> Reservation | None:
     """None when somebody wrote the row meanwhile; it will be looked at again."""
     stamp = f"{world.stamp()}, round {world.rounds[row.wish.gpu_class]}"
     if row.phase in OPENABLE:
-        applied = Condition("Applied", "Unknown", APPLYING, stamp, world.now, row.generation)
+        applied = Condition("Applied", "Unknown", rounds.APPLYING, stamp, world.now, row.generation)
         before = row.condition("Applied")
         stands = before is not None and (before.message, before.observed_generation) == (stamp, row.generation)
-        status: dict[str, Any] = {"conditions": encode_conditions(_with(row, applied))}
+        status: dict[str, Any] = {"conditions": encode_conditions(verdicts.with_condition(row, applied))}
     else:
         stands = row.phase is Phase.CONFIRMING and row.message == stamp
         status = {"phase": str(Phase.CONFIRMING), "reason": str(Phase.CONFIRMING), "message": stamp}
@@ -217,11 +229,11 @@ async def _swap(world: World, gpu_class: GpuClass) -> None:
 async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
     row, verdict = one.reservation, one.verdict
     if row.granted is not None:
-        status = _applied(world, row, verdict)
+        status = verdicts.applied(world, row, verdict)
     elif verdict.granted is None:
-        status = _denied(world, row, verdict)
+        status = verdicts.denied(world, row, verdict)
     else:
-        status = _confirmed(world, row, verdict, verdict.granted)
+        status = verdicts.confirmed(world, row, verdict, verdict.granted)
     try:
         await world.writes.status_at(row, status)
     except (Conflict, NotFound, Refused) as miss:
@@ -233,86 +245,4 @@ async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
         return
     log.info("reservation.judged", reservation=str(row.key), gpu_class=gpu_class.name, reason=str(verdict.reason))
     if row.granted is not None and verdict.granted != row.granted:
-        _tell_change(world, gpu_class, row, verdict)
-
-
-def _confirmed(world: World, row: Reservation, verdict: Verdict, granted: Granted) -> dict[str, Any]:
-    condition = Condition("Confirmed", "True", verdict.reason, verdict.message, world.now, row.generation)
-    return {
-        **_common(row),
-        "phase": str(Phase.CONFIRMED),
-        "reason": str(verdict.reason),
-        "message": verdict.message,
-        "granted": encode_granted(granted),
-        "guaranteedUntil": format_instant(granted.window.end),
-        "claims": {},
-        "used": f"0/{granted.units}",
-        "waitingPods": 0,
-        "conditions": encode_conditions(_with(row, condition)),
-    }
-
-
-def _denied(world: World, row: Reservation, verdict: Verdict) -> dict[str, Any]:
-    condition = Condition("Confirmed", "False", verdict.reason, verdict.message, world.now, row.generation)
-    return {
-        **_common(row),
-        "phase": str(Phase.DENIED),
-        "reason": str(verdict.reason),
-        "message": verdict.message,
-        "finishedAt": format_instant(world.now),
-        "conditions": encode_conditions(_with(row, condition)),
-    }
-
-
-def _applied(world: World, row: Reservation, verdict: Verdict) -> dict[str, Any]:
-    status = "True" if verdict.granted is not None else "False"
-    reason = "Applied" if verdict.granted is not None else str(verdict.reason)
-    condition = Condition("Applied", status, reason, verdict.message, world.now, row.generation)
-    fields = {**_common(row), "conditions": encode_conditions(_with(row, condition))}
-    if verdict.granted is not None:
-        fields |= {
-            "granted": encode_granted(verdict.granted),
-            "guaranteedUntil": format_instant(verdict.granted.window.end),
-        }
-    return fields
-
-
-def _common(row: Reservation) -> dict[str, Any]:
-    return {
-        "observedGeneration": row.generation,
-        "createdBy": row.stamped_created_by,
-        "changedBy": row.stamped_changed_by,
-    }
-
-
-def _tell_change(world: World, gpu_class: GpuClass, row: Reservation, verdict: Verdict) -> None:
-    if verdict.granted is None:
-        world.events.reservation(row, "NotApplied", "ChangeReservation", verdict.message, "Warning")
-        return
-    until = world.display.instant(verdict.granted.window.end)
-    size = f"({verdict.granted.units} \N{MULTIPLICATION SIGN} {gpu_class.name})"
-    longer = row.granted is not None and verdict.granted.window.end > row.granted.window.end
-    note = f"{row.name} {'extended' if longer else 'changed'}: yours until {until} {size}"
-    world.events.reservation(row, "Extended" if longer else "Changed", "ChangeReservation", note, "Normal")
-
-
-def _with(row: Reservation, condition: Condition) -> list[Condition]:
-    """The conditions with this one in; its instant stands while its status does."""
-    before = row.condition(condition.type)
-    if before is not None and before.status == condition.status:
-        condition = replace(condition, since=before.since)
-    return [c for c in row.conditions if c.type != condition.type] + [condition]
-
-
-def _applying(reservation: Reservation) -> bool:
-    applied = reservation.condition("Applied")
-    return applied is not None and applied.reason == APPLYING
-
-
-def _order(reservation: Reservation) -> tuple[bool, bool, object, str]:
-    """Standing promises before new ones, what is given back before what is asked for; then first come first served."""
-    granted = reservation.granted
-    gives = granted is not None and confirmation.is_shrunk(
-        confirmation.wanted_change(reservation.wish, granted), granted
-    )
-    return (granted is None, not gives, reservation.created, reservation.uid)
+        verdicts.tell_change(world, gpu_class, row, verdict)

@@ -13,7 +13,7 @@ from common.domain.pod import PodView
 from common.domain.reasons import Hold, Reason
 from common.domain.reservation import OPENABLE, TERMINAL, ObjectKey, Reservation, Token
 from common.domain.time import Instant, format_instant
-from reconciler.loops.confirming import undecided
+from reconciler.loops import confirming
 from reconciler.queue import Kind, Work
 from reconciler.world import World
 
@@ -47,8 +47,10 @@ class Reservations:
             return
         if reservation is None:
             return
-        if undecided(reservation):
+        if confirming.undecided(reservation):
             self._world.touch(Work(Kind.CLASS, "", reservation.wish.gpu_class))
+        elif windows.changed(reservation) and not reservation.wish.cancel:
+            await confirming.acknowledge(self._world, reservation)
         await self._settle_claims(reservation, work)
         self._world.touch(Work(Kind.SUMMARY, work.namespace, work.name))
 

@@ -21,6 +21,7 @@ from reconciler.world import World
 FIRST_AFTER = timedelta(seconds=5)
 """A pod that is let in sooner than this was told enough by the admission warning."""
 MAX_TOLD = 100_000
+NOT_PLACED = "NotPlaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,13 @@ class Tellings:
         self.world.events.pod(pod, "RuntimeGuaranteed", "GuaranteeRuntime", note, "Normal")
         if pod.held_reason:
             self.world.touch(Work(Kind.TELLING, pod.namespace, pod.uid))
+
+    def removed(self, pod: PodView, over: Reservation | None) -> None:
+        """Let in, never placed, deleted; `over` is the reservation that it was under, where it is still there."""
+        note = texts.unplaced(pod, over, self.world.display)
+        self.world.events.pod(pod, NOT_PLACED, "DeletePod", note, "Warning")
+        if pod.owner and self._new_to_owner(pod, NOT_PLACED):
+            self.world.events.record(Regarding.owner_of(pod), NOT_PLACED, "DeletePod", note, "Warning")
 
     async def handle(self, work: Work) -> None:
         pod = self.world.state.pod(work.namespace, work.name)
@@ -109,11 +117,11 @@ class Tellings:
         self._told[pod.uid] = Told(hold.reason, hold.reservation, self.world.now)
         note = texts.clip(hold.sentence, 1024)
         self.world.events.pod(pod, hold.reason, "AdmitPod", note, type_)
-        if pod.owner and self._new_to_owner(pod, hold):
+        if pod.owner and self._new_to_owner(pod, hold.reason):
             self.world.events.record(Regarding.owner_of(pod), hold.reason, "AdmitPod", note, type_)
 
-    def _new_to_owner(self, pod: PodView, hold: Hold) -> bool:
-        what = (pod.namespace, pod.owner, pod.owner_uid, str(hold.reason))
+    def _new_to_owner(self, pod: PodView, reason: str) -> bool:
+        what = (pod.namespace, pod.owner, pod.owner_uid, str(reason))
         told = self._owners.get(what)
         if told is not None and self.world.now - told < self.world.event_repeat:
             return False

@@ -158,10 +158,17 @@ OBJECTS = [
     ),
     Attack(
         "T27",
-        "deletes a pod with the reconciler's token",
+        "deletes a running pod with the reconciler's token",
         "delete pods",
         lambda s: s.by("reconciler").delete("pods", "running", s.namespace),
-        'cannot delete resource "pods"',
+        "deletes only pods that it let in and that no node took",
+    ),
+    Attack(
+        "T27",
+        "deletes a held pod with the reconciler's token",
+        "delete pods",
+        lambda s: s.by("reconciler").delete("pods", "waiting", s.namespace),
+        "deletes only pods that it let in and that no node took",
     ),
     Attack(
         "T15",

@@ -119,7 +119,7 @@ def test_an_empty_class_gets_its_defaults(admin: ApiClient) -> None:
         "withoutReservation": "Hold",
         "unit": {"name": "GPU", "resources": {"nvidia.com/gpu": "1"}},
         "spare": 0,
-        "limits": {"maxDuration": "168h", "maxAhead": "720h"},
+        "limits": {"maxDuration": "168h", "maxAhead": "720h", "maxReservationsPerNamespace": 200},
         "onCancel": "Lazy",
         "keepFinished": "336h",
     }

@@ -48,7 +48,7 @@ LEFT_ALONE = ["kube-system", "kube-public", "kube-node-lease", "gpures-system"]
 def test_the_fence_leaves_the_same_namespaces_alone_but_for_our_own_accounts() -> None:
     on_pods = [p for p in POLICIES if "" in p["spec"]["matchConstraints"]["resourceRules"][0]["apiGroups"]]
     looked = {p["metadata"]["name"]: p["spec"]["matchConstraints"].get("namespaceSelector") for p in on_pods}
-    assert looked.pop("gpures-fence-ours") is None
+    assert {looked.pop(f"gpures-fence-{part}") for part in ("ours", "deletes")} == {None}
     expected = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": LEFT_ALONE}
     assert all(selector == {"matchExpressions": [expected]} for selector in looked.values())
 

@@ -36,6 +36,7 @@ class LimitsWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     max_ahead: str | None = None
     max_units_per_reservation: int | None = None
     max_units_per_namespace: int | None = None
+    max_reservations_per_namespace: int | None = None
     namespaces: list[str] | None = None
 
 
@@ -158,6 +159,11 @@ def _limits(wire: LimitsWire | None) -> Limits:
         max_ahead=_duration(wire.max_ahead, _DEFAULT_LIMITS.max_ahead),
         max_units_per_reservation=wire.max_units_per_reservation,
         max_units_per_namespace=wire.max_units_per_namespace,
+        max_reservations_per_namespace=(
+            _DEFAULT_LIMITS.max_reservations_per_namespace
+            if wire.max_reservations_per_namespace is None
+            else wire.max_reservations_per_namespace
+        ),
         namespaces=tuple(wire.namespaces or ()),
     )
 

@@ -7,8 +7,9 @@ import pytest
 
 from common.adapters.answers import Answer
 from common.adapters.clock import ServerClock
-from common.adapters.clock_probe import NARROW, keep_clock
+from common.adapters.clock_probe import EVERY_S, NARROW, keep_clock, learn_time
 from common.domain.errors import OutcomeUnknown
+from common.domain.time import SURE
 from tests.support.builders import NINE
 
 
@@ -24,7 +25,7 @@ class World:
 
     async def sleep(self, seconds: float) -> None:
         self.mono += seconds
-        if seconds >= 30:
+        if seconds >= EVERY_S:
             self.rounds += 1
             if self.rounds == 2:
                 raise asyncio.CancelledError
@@ -51,5 +52,21 @@ async def test_few_requests_make_it_narrow_and_few_keep_it_so(failures: int) -> 
     with pytest.raises(asyncio.CancelledError):
         await keep_clock(world, world.clock, sleep=world.sleep)  # type: ignore[arg-type]
     assert world.clock.uncertainty() <= NARROW + timedelta(milliseconds=10)
-    assert world.asked[-1] - world.asked[0] > 30
+    assert world.asked[-1] - world.asked[0] > EVERY_S
     assert len(world.asked) <= 10 + failures
+
+
+async def test_asking_until_the_time_is_known_takes_a_few_answers() -> None:
+    world = World()
+    task = asyncio.create_task(learn_time(world, world.clock))  # type: ignore[arg-type]
+    while not task.done():
+        world.mono += 0.3
+        await asyncio.sleep(0.01)
+    assert await task
+    assert world.clock.uncertainty() <= SURE
+
+
+async def test_asking_until_the_time_is_known_ends_though_all_answers_differ() -> None:
+    world = World()
+    world.clock.sample(NINE + timedelta(hours=5), world.mono, world.mono)
+    assert not await learn_time(world, world.clock, patience_s=0.0)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Log lines."""
 
+import errno
 import io
 import json
 import logging
@@ -24,6 +25,16 @@ def stream() -> Iterator[io.StringIO]:
     structlog.contextvars.clear_contextvars()
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+class Full(io.StringIO):
+    """A disk that is full, or a reader that has gone."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        self.write("")
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -76,3 +87,11 @@ def test_what_json_does_not_know_is_still_logged(stream: io.StringIO) -> None:
     (entry,) = lines(stream)
     assert "object" in entry["value"]
     assert entry["review"] == "r1"
+
+
+@pytest.mark.usefixtures("stream")
+def test_what_cannot_be_written_is_lost_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", Full())
+    structlog.get_logger().critical("supervise.task_died")
+    logging.getLogger("uvicorn.error").warning("cannot be said")
+    assert capsys.readouterr().err == "", "nor does logging complain on stderr, which is what cannot be written"

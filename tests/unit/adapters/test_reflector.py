@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from common.adapters.backoff import Backoff
+from common.adapters.history import History
 from common.adapters.kinds import PODS
 from common.adapters.reflector import Reflector
 from common.domain.pod import PodView
@@ -256,21 +258,83 @@ async def test_what_will_not_go_away_by_itself_is_loud(status: int) -> None:
     assert "no such right" in loud[0]["message"]
 
 
-async def test_a_restored_etcd_is_listed_anew() -> None:
+def restored(api: FakeApi) -> None:
+    """Put etcd back to a state of version 50, in which there is `b` alone."""
+    api.version = 50
+    api.history.clear()
+    api.objects.clear()
+    api.put(manifests.a_pod("b"))
+
+
+async def test_a_restored_etcd_is_listed_anew_though_the_watch_of_a_version_to_come_fails_at_nothing() -> None:
     api = FakeApi()
     api.put(manifests.a_pod("a"))
     async with watched(api) as seen:
         await seen.watching()
-        api.version = 50
-        api.history.clear()
-        api.objects.clear()
-        api.put(manifests.a_pod("b"))
-        api.watch_faults.append(Fault(504, body={"message": "Too large resource version: 101, current: 51"}))
-        api.end()
+        restored(api)
+        api.cut()
         await seen.sees("b")
-        await seen.watching(3)
+        await seen.watching(2)
+        assert api.watches()[1].query["resourceVersion"] == "51"
+        assert all("limit" in request.query for request in api.lists()), "in pages as ever"
         api.put(manifests.a_pod("c"))
         await seen.sees("b", "c")
+
+
+async def test_a_kind_whose_watch_goes_on_is_listed_anew_as_well_and_not_believed_until_then() -> None:
+    """One kind finds out; what the other one shows belongs to the same lost history."""
+    api = FakeApi()
+    api.put(manifests.a_pod("a"))
+    history = History()
+    async with watched(api, history=history) as seen:
+        await seen.watching()
+        api.list_faults.append(Fault(hang=True))
+        history.end()
+        assert not seen.reflector.synced
+        restored(api)
+        api.release()
+        await seen.sees("b")
+        assert seen.reflector.synced
+
+
+async def test_a_history_that_ends_while_a_watch_is_taken_up_again_is_not_gone_on_with() -> None:
+    api = FakeApi()
+    api.put(manifests.a_pod("a"))
+    history = History()
+    async with watched(api, history=history) as seen:
+        await seen.watching()
+        api.list_faults.append(Fault(status=200, hang=True, body={"metadata": {"resourceVersion": "101"}}))
+        api.cut()
+        await eventually(lambda: len(api.lists()) == 2, "the look back")
+        history.end()
+        api.release()
+        await eventually(lambda: seen.reflector.synced, "listed anew")
+        await seen.watching(2)
+        assert seen.reflector.lists == 2
+        assert len(api.watches()) == 2
+
+
+async def test_a_history_that_ends_while_it_is_listed_is_listed_anew() -> None:
+    api = FakeApi()
+    history = History()
+    api.list_faults.append(Fault(status=200, hang=True, body={"metadata": {"resourceVersion": "101"}}))
+    async with watched(api, history=history) as seen:
+        await eventually(lambda: len(api.lists()) == 1, "the first list")
+        history.end()
+        api.release()
+        await eventually(lambda: seen.reflector.synced, "listed anew")
+        assert seen.reflector.lists == 2
+
+
+async def test_after_an_outage_a_forgotten_version_is_listed_at_once_and_no_second_one_is() -> None:
+    api = FakeApi()
+    api.put(manifests.a_pod("a"))
+    async with watched(api, backoff=Backoff(1.0, 8.0, random=lambda: 1.0)) as seen:
+        await seen.watching()
+        api.watch_faults.extend([Fault(503), Fault(503), Fault(410, body=GONE), Fault(410, body=GONE)])
+        api.cut()
+        await seen.watching(6)
+        assert seen.pauses == [1, 2, 4, 0, 8]
 
 
 async def test_our_writes_are_read_at_once() -> None:
@@ -320,3 +384,10 @@ async def test_a_long_list_lets_others_run() -> None:
         await seen.reflector.wait_synced(10)
         other.cancel()
         assert turns > 10
+
+
+async def test_faults_are_counted_from_zero_so_that_the_first_is_an_increase() -> None:
+    async with serving(FakeApi()) as kube:
+        Reflector(kube, replace(PODS, name="just born"), lambda _old, _new: None)
+    for name in ("gpures_reflector_malformed_objects_total", "gpures_reflector_handler_errors_total"):
+        assert REGISTRY.get_sample_value(name, {"kind": "just born"}) == 0

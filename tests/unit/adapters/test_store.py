@@ -196,3 +196,12 @@ def test_whatever_our_writes_return_and_however_late_the_end_is_the_cluster(data
 
 def _ready(pending: list[tuple[int, Thing | None]], happened: int) -> int:
     return sum(1 for version, _ in pending if version <= happened)
+
+
+def test_a_list_counts_more_than_what_it_should_have_shown_and_does_not() -> None:
+    """A restored etcd has come as far again as what was known before: no version tells."""
+    lost = thing(A, 100)
+    store, _ = store_of(lost, version=100)
+    restored = thing(A, 40)
+    store.replace({A: restored}, frozenset(), 120)
+    assert store.get(A) is restored

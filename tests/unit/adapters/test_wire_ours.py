@@ -56,6 +56,7 @@ def test_every_field_of_a_class() -> None:
                     "maxAhead": "48h",
                     "maxUnitsPerReservation": 4,
                     "maxUnitsPerNamespace": 8,
+                    "maxReservationsPerNamespace": 9,
                     "namespaces": ["alice"],
                 },
                 onCancel="Evict",
@@ -73,7 +74,7 @@ def test_every_field_of_a_class() -> None:
     assert gpu_class.mode_in("alice") is Mode.WARN
     assert gpu_class.without_reservation is WithoutReservation.ALLOW
     assert gpu_class.unit == Unit("slice", {"nvidia.com/gpu": Decimal(2), "cpu": Decimal(8)})
-    assert gpu_class.limits == Limits(timedelta(hours=12), timedelta(hours=48), 4, 8, ("alice",))
+    assert gpu_class.limits == Limits(timedelta(hours=12), timedelta(hours=48), 4, 8, ("alice",), 9)
     assert gpu_class.on_cancel is OnCancel.EVICT
     assert gpu_class.keep_finished == timedelta(hours=1)
     assert gpu_class.confirmations == 7

@@ -1,5 +1,6 @@
 """A changed wish against a standing promise: what shrinks always fits, what grows must fit anew."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -141,3 +142,26 @@ def test_shrinking_is_asking_for_nothing_that_is_not_promised() -> None:
     assert confirmation.is_shrunk(Granted(window(10, 13), 1), PROMISED)
     assert not confirmation.is_shrunk(Granted(window(9, 14), 1), PROMISED)
     assert not confirmation.is_shrunk(Granted(window(9, 13), 3), PROMISED)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"pods": {"app": "hub"}},
+        {"start": at(8)},
+        {"start": at(9) + timedelta(milliseconds=1), "end": at(13) + timedelta(milliseconds=900)},
+        {"end": None, "duration": 4 * HOUR},
+    ],
+    ids=["note", "pods", "earlier start", "fractions of seconds", "the same end by duration"],
+)
+def test_a_wish_for_what_is_promised_is_nothing_to_judge(fields: dict[str, Any]) -> None:
+    values: dict[str, Any] = {"gpu_class": "h100", "units": 2, "start": at(9), "end": at(13)}
+    assert confirmation.asks_what_it_has(a_reservation(wish=Wish(**(values | fields)), granted=PROMISED))
+
+
+@pytest.mark.parametrize("fields", [{"units": 1}, {"units": 3}, {"end": at(12)}, {"end": at(14)}])
+def test_a_wish_for_anything_else_is_judged(fields: dict[str, Any]) -> None:
+    values: dict[str, Any] = {"gpu_class": "h100", "units": 2, "start": at(9), "end": at(13)}
+    assert not confirmation.asks_what_it_has(a_reservation(wish=Wish(**(values | fields)), granted=PROMISED))
+    assert not confirmation.asks_what_it_has(a_reservation(phase=Phase.PENDING))

@@ -112,6 +112,30 @@ def test_a_denial_names_the_limit_and_its_value(
     assert (verdict.reason, verdict.message, verdict.granted) == (reason, said, None)
 
 
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CONFIRMING, Phase.CONFIRMED, Phase.ACTIVE])
+def test_one_reservation_more_than_a_namespace_may_have_is_denied(phase: Phase) -> None:
+    own = [a_reservation(f"own{n}", units=1, start=14, end=15, phase=phase) for n in range(2)]
+    verdict = judged(wish(), *own, gpu_class=limited(max_reservations_per_namespace=2))
+    assert (verdict.reason, verdict.granted) == (Judgement.OVER_LIMIT, None)
+    assert verdict.message == "namespace alice has 2 live h100 reservations, maxReservationsPerNamespace is 2"
+    assert judged(wish(), *own, gpu_class=limited(max_reservations_per_namespace=3)).reason is Judgement.FITS
+
+
+@pytest.mark.parametrize("phase", [Phase.ENDED, Phase.DENIED, Phase.CANCELED])
+def test_reservations_that_are_over_or_of_others_do_not_count(phase: Phase) -> None:
+    over, others = a_reservation("over", phase=phase), a_reservation("theirs", "bob", start=14, end=15)
+    assert judged(wish(), over, others, gpu_class=limited(max_reservations_per_namespace=1)).reason is Judgement.FITS
+
+
+def test_a_change_is_not_judged_by_how_many_there_are() -> None:
+    own = [a_reservation(f"own{n}", units=1, start=14, end=15) for n in range(2)]
+    standing = a_reservation(wish=wish(end=at(14)))
+    assert standing.granted is not None
+    tight = limited(max_reservations_per_namespace=1)
+    verdict = confirmation.judge_change(standing, standing.granted, tight, own, 4, NINE, Display())
+    assert verdict.reason is Judgement.FITS
+
+
 def test_exactly_the_limit_is_within_it() -> None:
     tight = limited(
         max_duration=4 * HOUR,

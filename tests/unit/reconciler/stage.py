@@ -18,7 +18,8 @@ from reconciler.loops.counting import ClassCounts
 from reconciler.loops.reservations import Reservations
 from reconciler.loops.slices import Slices
 from reconciler.loops.telling import Tellings
-from reconciler.queue import Kind, Work
+from reconciler.loops.unplaced import Unplaced
+from reconciler.queue import Kind, NotNow, Work
 from reconciler.state import ClusterState
 from reconciler.world import World
 from reconciler.writes import Writes
@@ -36,7 +37,7 @@ class Leader:
     def __init__(self, kube: FakeKube, clock: FakeClock, name: str = "a") -> None:
         self.touched: dict[Work, None] = {}
         self.leading = True
-        self.is_fresh = True
+        self.is_synced = self.is_fresh = True
         self.deaf = False
         """The watches of a frozen process tell nothing."""
         self.state = ClusterState(lambda work: self.touched.setdefault(work, None))
@@ -50,6 +51,7 @@ class Leader:
             writes=Writes(kube, lambda: self.leading, self.saw_pod, self.saw_reservation, self.saw_class),  # type: ignore[arg-type]
             events=EventRecorder(kube, clock, name, clock.monotonic),
             display=Display(),
+            synced=lambda: self.is_synced,
             fresh=lambda: self.is_fresh,
             stamp=lambda: f"being confirmed by {name}",
             event_repeat=timedelta(minutes=30),
@@ -62,6 +64,7 @@ class Leader:
             Kind.TELLING: tellings.handle,
             Kind.SUMMARY: Summaries(self.world).handle,
             Kind.COUNT: ClassCounts(self.world).handle,
+            Kind.UNPLACED: Unplaced(self.world, tellings).handle,
         }
         self._known: dict[tuple[str, str, str], Any] = {}
 
@@ -76,16 +79,20 @@ class Leader:
     saw_reservation = saw_class = saw_pod
 
     async def settle(self) -> None:
-        """Handle what is touched until nothing is."""
+        """Handle what is touched until nothing is, or nothing may be decided now: that stays touched."""
+        not_now: dict[Work, None] = {}
         for _ in range(MOST_TURNS):
-            for work in self.world.agenda.pop_due(self.world.now):
+            for work in self.world.agenda.pop_due(self.world.clock.now()):
                 self.touched.setdefault(work, None)
             if not self.touched:
+                self.touched = not_now
                 return
             work = min(self.touched, key=lambda w: w.kind)
             del self.touched[work]
             try:
                 await self._handlers[work.kind](work)
+            except NotNow:
+                not_now[work] = None
             except ApiError:
                 self.touched.setdefault(work, None)
         message = f"does not settle: {list(self.touched)}"
@@ -154,6 +161,15 @@ class Stage:
         """Create a pod behind our gate."""
         stored = manifests.a_pod(name, namespace, gates=("gpures.dev/hold",), created=self.clock.now(), **other)
         self.kube.put("pods", stored)
+
+    def place(self, name: str = "trainer-0", namespace: str = "alice") -> None:
+        """Bind a pod to the node, and let it run there."""
+        stored = self.pod(name, namespace)
+        running = {"spec": {**stored["spec"], "nodeName": "node-1"}, "status": {**stored["status"], "phase": "Running"}}
+        self.kube.put("pods", {**stored, **running})
+
+    def gone(self, name: str = "trainer-0", namespace: str = "alice") -> bool:
+        return ("pods", namespace, name) not in self.kube.objects
 
     def admitted(self, name: str = "trainer-0", namespace: str = "alice") -> bool:
         spec = self.pod(name, namespace)["spec"]

@@ -68,6 +68,7 @@ async def test_running_pods_are_untouched_by_cancel_and_their_claims_stand_until
     stage.book()
     stage.hold()
     await stage.settle()
+    stage.place()
     before = stage.pod()
     stage.change(cancel=True)
     await stage.settle()

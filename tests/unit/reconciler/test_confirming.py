@@ -1,6 +1,10 @@
 """Rounds of confirmation: what fits is promised once, however many believe that they lead."""
 
-from reconciler.loops.confirming import restamp
+from typing import Any
+
+import pytest
+
+from reconciler.loops.confirming import confirm, restamp
 from reconciler.queue import Kind, Work
 from tests.unit.reconciler.stage import Stage
 
@@ -147,3 +151,61 @@ async def test_units_of_a_reservation_that_wishes_to_be_canceled_are_kept_until_
     stage.leader.touched = {Work(Kind.CLASS, "", "h100"): None}
     await stage.settle()
     assert stage.phase("rival", "bob") == "Confirming"
+
+
+@pytest.mark.parametrize("change", [{"note": "for the demo"}, {"pods": {"matchLabels": {"app": "hub"}}}])
+async def test_a_change_that_alters_nothing_of_the_promise_takes_no_round(change: dict[str, Any]) -> None:
+    stage = Stage()
+    stage.book()
+    await stage.settle()
+    promised, rounds_before = stage.reservation()["status"]["granted"], _rounds(stage)
+    stage.change(**change)
+    await stage.settle()
+    status = stage.reservation()["status"]
+    assert (status["observedGeneration"], status["granted"]) == (2, promised)
+    assert _rounds(stage) == rounds_before
+
+
+async def test_an_extension_that_was_refused_is_withdrawn_without_a_round() -> None:
+    stage = Stage(gpus=2)
+    stage.book()
+    stage.book("next", namespace="bob", start="2026-12-01T18:00:00Z", duration="2h")
+    await stage.settle()
+    stage.change(duration="11h")
+    await stage.settle()
+    rounds_before = _rounds(stage)
+    stage.change(duration="4h")
+    await stage.settle()
+    applied = next(c for c in stage.reservation()["status"]["conditions"] if c["type"] == "Applied")
+    assert applied["status"] == "True"
+    assert _rounds(stage) == rounds_before
+
+
+async def test_one_of_another_namespace_does_not_wait_for_the_hundreds_before_it() -> None:
+    stage = Stage(gpus=400)
+    for number in range(300):
+        stage.book(f"r{number:03}", units=1)
+    stage.book("one", namespace="bob")
+    class_work = Work(Kind.CLASS, "", "h100")
+    stage.leader.touched.clear()
+    await confirm(stage.leader.world, stage.leader.state.classes["h100"])
+    assert stage.phase("one", "bob") == "Confirmed"
+    assert [stage.phase(f"r{number:03}") for number in range(300)].count("Confirmed") == 199
+    assert class_work in stage.leader.touched
+
+
+async def test_what_came_while_the_webhook_was_down_is_denied_beyond_the_limit_of_the_namespace() -> None:
+    stage = Stage(spec={"limits": {"maxReservationsPerNamespace": 2}})
+    for number in range(3):
+        stage.book(f"r{number}", units=1)
+    stage.book("other", namespace="bob", units=1)
+    await stage.settle()
+    assert [stage.phase(f"r{number}") for number in range(3)] == ["Active", "Active", "Denied"]
+    assert stage.phase("other", "bob") == "Active"
+    told = "namespace alice has 2 live h100 reservations, maxReservationsPerNamespace is 2"
+    assert stage.reservation("r2")["status"]["message"] == told
+
+
+def _rounds(stage: Stage) -> int:
+    """The class's counter."""
+    return int(stage.kube.get("gpuclasses", "", "h100")["status"]["confirmations"])

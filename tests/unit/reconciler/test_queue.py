@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from common.domain.errors import OutcomeUnknown
-from reconciler.queue import Kind, Work, WorkQueue
+from reconciler.queue import Kind, NotNow, Work, WorkQueue
 from tests.support.waiting import eventually
 
 POD = Work(Kind.SLICE, "alice", "h100")
@@ -129,3 +129,23 @@ async def test_reasons_wait_while_releases_are_in_work() -> None:
     await eventually(lambda: told == [ROW])
     for task in tasks:
         await _end(task)
+
+
+async def test_nothing_is_handled_while_nothing_is_certain_and_what_turns_out_so_midway_is_handled_again() -> None:
+    certain, handled = False, 0
+
+    async def handle(_work: Work) -> None:
+        nonlocal handled
+        handled += 1
+        if handled == 1:
+            raise NotNow
+
+    queue = WorkQueue(dict.fromkeys(Kind, handle), 2, certain=lambda: certain)
+    queue.touch(POD)
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (handled, len(queue)) == (0, 1)
+    certain = True
+    await eventually(lambda: handled == 2 and queue.idle)
+    await _end(task)

@@ -64,6 +64,11 @@ CASES: dict[str, Case] = {
     "namespace not in limits.namespaces": Case(
         gpu_class=replace(COUNTED, limits=Limits(namespaces=("bob",))), says="namespace alice may not reserve h100"
     ),
+    "more than maxReservationsPerNamespace": Case(
+        gpu_class=replace(COUNTED, limits=Limits(max_reservations_per_namespace=1)),
+        others=(a_reservation("first", phase=Phase.PENDING),),
+        says="namespace alice has 1 live h100 reservation, maxReservationsPerNamespace is 1",
+    ),
     "starts in the past": Case(replace(wanted(start=at(11)), created=NOON), says="is in the past"),
     "more units than are free": Case(
         wanted(units=4),
