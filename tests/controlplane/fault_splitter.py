@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,9 +19,15 @@ Way = Literal["there", "back"]
 
 @dataclass(frozen=True)
 class Mode:
-    """`delay_s` before each piece of an answer; a connection ends after `cut_after` bytes on its `way`."""
+    """`delay_s` before each piece of an answer; a connection ends after `cut_after` bytes on its `way`.
+
+    Every piece, both ways, comes up to `jitter_s` late; the share `lost` of them `again_s` later still.
+    """
 
     delay_s: float = 0.0
+    jitter_s: float = 0.0
+    lost: float = 0.0
+    again_s: float = 0.0
     cut_after: int | None = None
     way: Way = "there"
     black_hole: bool = False
@@ -37,6 +44,7 @@ class FaultLane:
         self.closed_by_replica = 0
         """Connections that the replica ended while the client still held them open."""
         self._target = target
+        self._chance = random.Random(0)
         self._open: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
@@ -93,13 +101,17 @@ class FaultLane:
                 with suppress(OSError, RuntimeError):
                     end.close()
 
+    def _late_s(self, mode: Mode, way: Way) -> float:
+        again_s = mode.again_s if self._chance.random() < mode.lost else 0.0
+        return (mode.delay_s if way == "back" else 0.0) + self._chance.uniform(0, mode.jitter_s) + again_s
+
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
         passed = 0
         with suppress(OSError):
             while chunk := await reader.read(CHUNK):
                 mode = self.mode
-                if way == "back" and mode.delay_s:
-                    await asyncio.sleep(mode.delay_s)
+                if late_s := self._late_s(mode, way):
+                    await asyncio.sleep(late_s)
                 left = None if mode.cut_after is None or mode.way != way else max(0, mode.cut_after - passed)
                 passed += len(chunk)
                 writer.write(chunk if left is None else chunk[:left])

@@ -32,7 +32,7 @@ code with the product replays every stored version of every pod and reservation:
 - I5: no forged pod is ever stored, and no tenant takes a gate off.
 - I8: nobody but its owner ends a pod inside its window, and no claim of a living pod is dropped there.
 - I14: within 10 s after the end of the fault a new window opens in time, a new pod comes in at once, and no pod waits
-  beside room, without anybody's help.
+  beside room, without anybody's help (20 s after the time was in doubt, 30 s after an older etcd came back).
 
 *Recovered in* is the longer of two waits: from the end of the fault (or the start of a window booked afterwards, if
 that is later) until its pod was let in, and from the creation of a new pod until it was. *Worst canary* is the slowest

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import resource
-import shutil
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.controlplane.client import ApiClient, ApiError
 from tests.controlplane.polling import until
@@ -16,12 +15,11 @@ from tests.faults.facts import ROLE
 from tests.faults.stranger import Stranger
 from tests.faults.timing import lasts, monotonic
 from tests.faults.world import World
+from tests.support.older import PROGRAMS, ROOT, older
 
-ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
 STORM_S, STORM_THREADS = 10.0, 4
 GIANT_BYTES = 1_400_000
-PROGRAMS = ("webhook", "reconciler", "common", "certs")
 
 
 def storm(world: World) -> Sequence[str]:
@@ -29,7 +27,7 @@ def storm(world: World) -> Sequence[str]:
     namespace = world.bob.namespace
     lock = threading.Lock()
     for number in range(STORM_THREADS):
-        world.admin.create(_idle_pod(f"storm-{number}", namespace))
+        world.admin.create(idle_pod(f"storm-{number}", namespace))
 
     def blow(number: int) -> None:
         nonlocal count
@@ -108,7 +106,7 @@ def rolled(world: World) -> Sequence[str]:
 
 def skew(world: World) -> Sequence[str]:
     """An older commit's webhooks with the new reconcilers, then the other way round, then all new again."""
-    old = _older(world.cluster.directory / "older")
+    old = older(world.cluster.directory / "older", *PROGRAMS)
     commit = old.name
     for candidates in (world.webhooks, world.reconcilers):
         _restart(candidates, old)
@@ -127,19 +125,6 @@ def _restart(candidates: Sequence[Candidate], programs: Path) -> None:
         child.start()
 
 
-def _older(folder: Path) -> Path:
-    """The state of the programs before the last commit that changed them."""
-    git = ["git", "-C", str(ROOT)]
-    log = [*git, "log", "-2", "--format=%h", "--", *PROGRAMS]
-    commit = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()[-1]
-    target = folder / commit
-    if not target.exists():
-        target.mkdir(parents=True)
-        archive = subprocess.run([*git, "archive", commit, *PROGRAMS], check=True, capture_output=True).stdout
-        subprocess.run([shutil.which("tar") or "tar", "-x", "-C", str(target)], input=archive, check=True)
-    return target
-
-
-def _idle_pod(name: str, namespace: str) -> dict[str, object]:
+def idle_pod(name: str, namespace: str) -> dict[str, Any]:
     spec = {"containers": [{"name": "main", "image": "busybox"}], "schedulingGates": [{"name": "example.com/idle"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}

@@ -55,6 +55,15 @@ def test_slow_lane_keeps_answers_back(lane: FaultLane) -> None:
         assert monotonic() - began >= SHORT_S
 
 
+def test_lossy_lane_passes_everything_late_and_in_order(lane: FaultLane) -> None:
+    lane.mode = Mode(lost=1.0, again_s=SHORT_S)
+    with _connected(lane) as connection:
+        began = monotonic()
+        connection.sendall(b"one")
+        assert connection.recv(100) == b"one"
+        assert monotonic() - began >= 2 * SHORT_S
+
+
 @pytest.mark.parametrize("number", [0, 3])
 def test_cut_lane_passes_so_many_bytes_of_an_answer(lane: FaultLane, number: int) -> None:
     lane.mode = Mode(cut_after=number, way="back")
