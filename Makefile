@@ -11,11 +11,6 @@ hash = $(firstword $(shell cat $(1) | cksum))
 MADE := .venv/.made-$(call hash,requirements.lock)
 INSTALLED := .venv/.installed-$(call hash,requirements.lock pyproject.toml)
 
-# those of the given test folders that hold a test (pytest calls it a failure to find none)
-holding = $(strip $(foreach dir,$(1),$(if $(shell find $(dir) -name 'test_*.py' 2>/dev/null | head -n 1),$(dir))))
-UNIT = $(call holding,tests/unit tests/property tests/sim)
-REAL = $(call holding,tests/component tests/e2e)
-
 # .venv/bin comes first on PATH where Go is used, so that the toolchain of the wheel is found if it had to be installed
 WITH_GO = PATH="$(CURDIR)/$(BIN):$$PATH"
 GO_MINOR := 26
@@ -29,7 +24,7 @@ IMAGE_PLATFORM ?= $(foreach tag,manylinux_2_34 manylinux_2_28 manylinux_2_17 man
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check format test unit e2e demo bench image wheels reference kustomize controlplane go lock clean
+.PHONY: help venv check format test unit component e2e starred demo bench image wheels reference kustomize controlplane go lock clean
 
 help: ## list the targets
 	@if [ -t 1 ]; then bold=$$(printf '\033[1m'); plain=$$(printf '\033[0m'); fi; \
@@ -66,15 +61,22 @@ format: venv ## format the code and apply the safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-test: unit $(if $(REAL),controlplane) ## every test: unit, property, sim, then component and e2e on the real control plane
-	@# One run a folder: what one of them leaves on its control plane is not for the other to find.
-	@$(if $(REAL),$(foreach dir,$(REAL),echo 'make: $(dir)' && $(WITH_GO) $(BIN)/python -m pytest $(ARGS) $(dir) &&) true,echo 'make: no component or e2e test yet')
+test: unit controlplane ## every test: unit and property, then component and e2e side by side, then the starred faults
+	@echo 'make: component and e2e tests, each on a control plane of its own; what they print comes when they end (ten minutes)'
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) component e2e
+	@$(MAKE) --no-print-directory starred
 
 unit: venv ## the tests that need no control plane (seconds)
-	$(if $(UNIT),$(BIN)/python -m pytest --timeout=20 $(ARGS) $(UNIT),@echo 'make: no unit, property or sim test yet')
+	$(BIN)/python -m pytest --timeout=20 $(ARGS) tests/unit tests/property
+
+component: controlplane ## the tests of one part on the real control plane only
+	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/component
 
 e2e: controlplane ## the end-to-end tests only
 	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/e2e
+
+starred: controlplane ## the faults with a star only, for some seconds each
+	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/faults
 
 demo: controlplane ## the product at work on a real control plane (KEEP=1: stay up afterwards)
 	$(WITH_GO) $(BIN)/python -m tests.demo $(ARGS)
@@ -133,5 +135,5 @@ faults: controlplane ## every fault that can be staged here, and the page docs/r
 	$(WITH_GO) $(BIN)/python -m tests.faults $(ARGS)
 
 .PHONY: e2e-kind
-e2e-kind: controlplane ## the product from its image and chart on a kind cluster (needs Docker; deploy/kind/README.md)
+e2e-kind: controlplane ## tests/e2e and tests/kind on kind, by image and chart (needs Docker; ARGS='-m kind': the short run)
 	$(WITH_GO) $(BIN)/python -m tests.kind $(ARGS)
