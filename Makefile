@@ -9,13 +9,13 @@ ARGS ?=
 BIN := .venv/bin
 hash = $(firstword $(shell cat $(1) | cksum))
 MADE := .venv/.made-$(call hash,requirements.lock)
+SBOM = .cache/sbom-$(call hash,requirements-sbom.lock)
 INSTALLED := .venv/.installed-$(call hash,requirements.lock pyproject.toml)
 
 # .venv/bin comes first on PATH where Go is used, so that the toolchain of the wheel is found if it had to be installed
 WITH_GO = PATH="$(CURDIR)/$(BIN):$$PATH"
 GO_MINOR := 26
 UV := uv==0.13.9
-CYCLONEDX := cyclonedx-bom==7.5.0
 
 # what the image is made from; wheels are for its Python, which need not be the one of .venv
 BASE ?= python:3.13-slim
@@ -105,9 +105,9 @@ wheels: venv ## put the image's wheels and SBOM into build/image, so that buildi
 		--implementation cp --python-version $(IMAGE_PYTHON) $(foreach p,$(IMAGE_PLATFORM),--platform $(p)) \
 		-d build/image/wheels -r requirements-run.lock
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/image/wheels .
-	test -x .cache/sbom/bin/cyclonedx-py || { $(PYTHON) -m venv .cache/sbom && \
-		.cache/sbom/bin/python -m pip install -q --disable-pip-version-check '$(CYCLONEDX)'; }
-	.cache/sbom/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible \
+	test -x $(SBOM)/bin/cyclonedx-py || { $(PYTHON) -m venv $(SBOM) && \
+		$(SBOM)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-sbom.lock; }
+	$(SBOM)/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible \
 		-o build/image/sbom.cdx.json
 
 reference: venv ## write the generated pages of docs/reference
@@ -125,6 +125,7 @@ lock: ## write the lock files after a change in pyproject.toml (UPGRADE=1: to th
 	$(COMPILE) pyproject.toml --group dev -o requirements.lock
 	$(COMPILE) pyproject.toml -c requirements.lock -o requirements-run.lock
 	$(COMPILE) --group go -o requirements-go.lock
+	$(COMPILE) --group sbom -o requirements-sbom.lock
 
 clean: ## remove .venv, caches and what was built (not the control plane's programs)
 	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
