@@ -39,3 +39,8 @@ def admits_by(reservation: Reservation) -> tuple[object, ...]:
         reservation.wish,
         reservation.fast_path_until,
     )
+
+
+def lets_go(old: Reservation | None, new: Reservation) -> bool:
+    """Claims that stood are not there any more: dropped, or another reservation has come under the name unseen."""
+    return old is not None and not old.claims.keys() <= new.claims.keys()

@@ -10,7 +10,7 @@ from typing import TypeVar
 from common.domain import admission, keys
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import NodeView, PodView
-from common.domain.reservation import TERMINAL, ObjectKey, Reservation
+from common.domain.reservation import OPENABLE, TERMINAL, ObjectKey, Reservation
 from common.domain.unplaced import is_unplaced
 from reconciler import concerns
 from reconciler.queue import Kind, Work
@@ -149,7 +149,7 @@ class ClusterState:
             self._touch_counts(old, new)
         if new is not None and concerns.told_in_vain(new):
             self._touch(Work(Kind.TELLING, new.namespace, new.uid))
-        if new is not None and is_unplaced(new):
+        if new is not None and is_unplaced(new) and not self._promised(new):
             self._touch(Work(Kind.UNPLACED, new.namespace, new.class_label))
 
     def on_node(self, old: NodeView | None, new: NodeView | None) -> None:
@@ -198,7 +198,7 @@ class ClusterState:
         self._touch(Work(Kind.RESERVATION, *reservation.key))
         if new is None:
             self._touch(Work(Kind.SUMMARY, *reservation.key))
-        if new is None or new.phase in TERMINAL:
+        if new is None or new.phase in TERMINAL or concerns.lets_go(old, new):
             self._touch_unplaced(lambda work: work.namespace == reservation.namespace)
         if old is not None and new is not None and concerns.admits_by(old) == concerns.admits_by(new):
             return  # only what people read of it changed
@@ -243,6 +243,11 @@ class ClusterState:
             for reservation in self.reservations_in(pod.namespace):
                 if reservation.claims and reservation.name != name:
                     self._touch(Work(Kind.RESERVATION, *reservation.key))
+
+    def _promised(self, pod: PodView) -> bool:
+        """Its reservation has its claim and is not over: nothing to look at, of thousands that are being placed."""
+        held = self.reservations.get(ObjectKey(pod.namespace, pod.annotations.get(keys.BOOKING_REFERENCE, "")))
+        return held is not None and held.phase in OPENABLE and pod.token in held.claims
 
     def _touch_unplaced(self, concerned: Callable[[Work], bool]) -> None:
         for work in filter(concerned, self.all_unplaced_slices()):

@@ -35,6 +35,8 @@ class World:
     rounds: Counter[str] = field(default_factory=Counter)
     """Rounds of confirmation that wrote anything, by class. What is announced names its round: an announcement made
     anew has to change the object, or a late write of the round before would still find its version."""
+    in_vain: dict[str, Instant] = field(default_factory=dict)
+    """When a round of a class last ended with nothing that could be stored; its announcements call for the next one."""
 
     @property
     def now(self) -> Instant:

@@ -73,6 +73,9 @@ class Proof(NamedTuple):
     samples: int
     seconds: float
 
+    def given(self, samples: int, seconds: float) -> bool:
+        return samples >= self.samples and seconds >= self.seconds
+
 
 AT_FIRST: Final = Proof(3, 1.0)
 AGAINST_OTHERS: Final = Proof(5, 10.0)
@@ -96,7 +99,7 @@ class Claim(NamedTuple):
         return self._replace(said=said, hull=self.hull.hull(said), samples=self.samples + 1)
 
     def proven(self, at: float) -> bool:
-        return self.samples >= self.needs.samples and at - self.since >= self.needs.seconds
+        return self.needs.given(self.samples, at - self.since)
 
 
 class State(NamedTuple):
@@ -105,6 +108,9 @@ class State(NamedTuple):
     at: float
     known: Bounds | None = None
     claim: Claim | None = None
+    samples: int = 0
+    """How many, since when, agree with what is known."""
+    since: float = 0.0
 
     @property
     def possible(self) -> Bounds | None:
@@ -119,7 +125,8 @@ class ServerClock:
 
     One answer may lie: a proxy, or one API server of several whose clock is hours off. A sample that misses what is
     known by a second or more is therefore a claim. While it stands, all that was known and all that is claimed is
-    possible: `now()` is the earliest of it and `uncertainty()` its width, so that nothing opens and nothing ends. One
+    possible: `now()` is the earliest of it and `uncertainty()` its width, so that nothing opens and nothing ends. Soon
+    after the start, while less than `AGAINST_OTHERS` speaks for what is known, it means that nothing is known. One
     sample that agrees with what was known ends the dispute; `AGAINST_OTHERS` in a row end it for the claim, which is
     how a clock that was set is found out, and then `now()` may step back for good.
 
@@ -170,30 +177,37 @@ class ServerClock:
         The answer then halves the interval, until the round trip is the limit.
         """
         mono = self._read()
-        _, known, claim = self._state_at(mono)
-        said = claim.said if claim is not None else known
+        state = self._state_at(mono)
+        said = state.claim.said if state.claim is not None else state.known
         return 0.0 if said is None else 1.0 - (mono + (said.low + said.high) / 2) % 1.0
 
     def _state_at(self, mono: float) -> State:
         """Bounds grow with time, because clocks drift apart."""
-        at, known, claim = self._state
+        at, known, claim, *_ = self._state
         by = self._drift * max(0.0, mono - at)
-        return State(max(mono, at), known and known.widened(by), claim and claim.widened(by))
+        return self._state._replace(
+            at=max(mono, at), known=known and known.widened(by), claim=claim and claim.widened(by)
+        )
 
     def _taken(self, state: State, new: Bounds, age_s: float) -> State:
-        at, known, claim = state
+        at, known, claim, samples, since = state
         if known is not None and (agreed := self._agreed(known, new, age_s)) is not None:
-            return State(at, agreed)
+            return State(at, agreed, None, samples + 1, since)
         said = self._agreed(claim.said, new, age_s) if claim is not None else None
         if claim is not None and said is not None:
             claim = claim.agreed(said)
-            return State(at, claim.said) if claim.proven(at) else State(at, known, claim)
+            if claim.proven(at):
+                return State(at, claim.said, None, claim.samples, claim.since)
+            return state._replace(claim=claim)
         fresh = self._fresh(new, age_s)
         if known is None and claim is None:
             return State(at, None, Claim(fresh, fresh, 1, at, AT_FIRST))
         self.contradictions += 1
         hull = claim.hull.hull(fresh) if claim is not None else fresh
-        return State(at, known, Claim(fresh, hull, 1, at, AGAINST_OTHERS))
+        if not AGAINST_OTHERS.given(samples, at - since):
+            # The first few may all have come from one server that lies: then nothing is known any more.
+            return State(at, None, Claim(fresh, hull, 1, at, AGAINST_OTHERS))
+        return state._replace(claim=Claim(fresh, hull, 1, at, AGAINST_OTHERS))
 
     def _agreed(self, one: Bounds, new: Bounds, age_s: float) -> Bounds | None:
         """What both allow, or either where they differ by less than a clock that was set; None where by more."""

@@ -98,7 +98,7 @@ class Reflector(Generic[T]):
         """The history that what is known belongs to."""
         self._stream: asyncio.Timeout | None = None
         self._gone_at_once = True
-        self._first_sync = asyncio.Event()
+        self._in_sync = asyncio.Event()
         self.last_event_at: float | None = None
         """Monotonic time of the last sign of life: a complete list, an event or a bookmark."""
         self.lists = 0
@@ -116,7 +116,7 @@ class Reflector(Generic[T]):
     async def wait_synced(self, timeout_s: float) -> None:
         """Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
-            await self._first_sync.wait()
+            await self._in_sync.wait()
 
     def stale_for(self) -> timedelta:
         """Time since the last sign of life: up to a minute where nothing happens, `timedelta.max` before the first."""
@@ -176,6 +176,7 @@ class Reflector(Generic[T]):
 
     def _break_off(self) -> None:
         """The history has ended, and what the stream says is no news of what is known."""
+        self._in_sync.clear()
         if self._stream is not None:
             self._stream.reschedule(0.0)
             self._stream = None
@@ -198,7 +199,8 @@ class Reflector(Generic[T]):
         self.lists += 1
         metrics.REFLECTOR_LISTS.labels(self._kind.name).inc()
         self._alive()
-        self._first_sync.set()
+        if self.synced:
+            self._in_sync.set()
         _log.info("reflector.listed", kind=self._kind.name, objects=len(self._store), version=self._store.progress)
 
     async def _watch(self) -> None:

@@ -64,8 +64,10 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
     if not world.fresh():
         world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), world.now + AGAIN_AFTER)
         return
-    if len(rows) < len(wishes):
-        world.touch(Work(Kind.CLASS, "", gpu_class.name))
+    before = world.in_vain.get(gpu_class.name)
+    if before is not None and before <= world.now < before + AGAIN_AFTER:
+        world.agenda.put(Work(Kind.CLASS, "", gpu_class.name), before + AGAIN_AFTER)
+        return
     slots = asyncio.Semaphore(IN_FLIGHT)
 
     async def announce(row: Reservation) -> Reservation | None:
@@ -84,11 +86,14 @@ async def confirm(world: World, gpu_class: GpuClass) -> None:
     await _swap(world, current)
     world.rounds[gpu_class.name] += 1
 
-    async def write(one: Decided) -> None:
+    async def write(one: Decided) -> bool:
         async with slots:
-            await _write(world, current, one)
+            return await _write(world, current, one)
 
-    await all_of(map(write, decided))
+    if not any(await all_of(map(write, decided))):
+        world.in_vain[gpu_class.name] = world.now
+    elif len(rows) < len(wishes):
+        world.touch(Work(Kind.CLASS, "", gpu_class.name))
 
 
 async def acknowledge(world: World, row: Reservation) -> None:
@@ -226,7 +231,11 @@ async def _swap(world: World, gpu_class: GpuClass) -> None:
         raise Conflict(miss.status, f"another round of {gpu_class.name} came in between") from miss
 
 
-async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
+async def _write(world: World, gpu_class: GpuClass, one: Decided) -> bool:
+    """False where it could not be stored: it is looked at again, for nothing may ever change that tells of it.
+
+    What somebody else wrote meanwhile calls for the next look itself.
+    """
     row, verdict = one.reservation, one.verdict
     if row.granted is not None:
         status = verdicts.applied(world, row, verdict)
@@ -236,13 +245,15 @@ async def _write(world: World, gpu_class: GpuClass, one: Decided) -> None:
         status = verdicts.confirmed(world, row, verdict, verdict.granted)
     try:
         await world.writes.status_at(row, status)
-    except (Conflict, NotFound, Refused) as miss:
+    except (Conflict, NotFound) as miss:
         log.info("confirm.missed", reservation=str(row.key), why=str(miss))
-        return
+        return True
     except ApiError as error:
         log.warning("confirm.unwritable", reservation=str(row.key), why=str(error))
-        world.agenda.put(Work(Kind.CLASS, "", row.wish.gpu_class), world.now + AGAIN_AFTER)
-        return
+        pause = UNWRITABLE_AGAIN if isinstance(error, Refused) else AGAIN_AFTER
+        world.agenda.put(Work(Kind.RESERVATION, *row.key), world.now + pause)
+        return False
     log.info("reservation.judged", reservation=str(row.key), gpu_class=gpu_class.name, reason=str(verdict.reason))
     if row.granted is not None and verdict.granted != row.granted:
         verdicts.tell_change(world, gpu_class, row, verdict)
+    return True

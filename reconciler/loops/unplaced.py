@@ -42,17 +42,21 @@ class Unplaced:
         gpu_class = world.state.class_of(work.name)
         if gpu_class is None or not overdue(pods, world.state.reservations_in(work.namespace), gpu_class):
             return
+        if not self._left_now():
+            world.agenda.put(work, world.now + SECOND)
+            return
         fresh = await self._look(gpu_class, work.namespace)
         if fresh is None:
             world.agenda.put(work, world.now + UNKNOWN_AGAIN)
             return
         current, reservations = fresh
         over = overdue(pods, reservations, current)
-        now = self._allow(len(over))
-        if now < len(over):
+        going = over[: self._left_now()]
+        self._left -= len(going)
+        if len(going) < len(over):
             world.agenda.put(work, world.now + SECOND)
         named = {r.key: r for r in reservations}
-        await all_of(self._delete(pod, named.get(_reservation_of(pod))) for pod in over[:now])
+        await all_of(self._delete(pod, named.get(_reservation_of(pod))) for pod in going)
 
     async def _look(self, gpu_class: GpuClass, namespace: str) -> tuple[GpuClass, Sequence[Reservation]] | None:
         """Read anew what the informers' view says, right before what cannot be undone (R3); None is unknown (R4)."""
@@ -78,13 +82,12 @@ class Unplaced:
         log.info("unplaced.deleted", pod=str(pod.key))
         self._tellings.removed(pod, reservation)
 
-    def _allow(self, asked: int) -> int:
-        """How many of those asked may go in this second."""
-        if self._since is None or self._world.now >= self._since + SECOND:
-            self._since, self._left = self._world.now, PER_SECOND
-        allowed = min(asked, self._left)
-        self._left -= allowed
-        return allowed
+    def _left_now(self) -> int:
+        """How many may still go in this second; a clock that was set back keeps none of them waiting."""
+        now = self._world.now
+        if self._since is None or not self._since <= now < self._since + SECOND:
+            self._since, self._left = now, PER_SECOND
+        return self._left
 
 
 def _reservation_of(pod: PodView) -> ObjectKey:

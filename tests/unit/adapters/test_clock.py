@@ -36,6 +36,13 @@ def starts(clock: ServerClock, mono: Mono, offset: float) -> None:
         sample(clock, offset, mono.now - 0.002, mono.now - 0.001, mono.now)
 
 
+def settles(clock: ServerClock, mono: Mono, offset: float) -> None:
+    """As many as it takes until one that contradicts them is only a claim."""
+    for _ in range(AGAINST_OTHERS.samples):
+        mono.now += AGAINST_OTHERS.seconds / (AGAINST_OTHERS.samples - 1)
+        sample(clock, offset, mono.now - 0.002, mono.now - 0.001, mono.now)
+
+
 def possible(clock: ServerClock, mono: Mono, offset: float) -> bool:
     """Whether the truth lies in what the clock claims."""
     if clock.now() == FAR_PAST:
@@ -148,7 +155,7 @@ def test_a_clock_that_was_set_is_believed_after_five_answers_and_ten_seconds(
 def test_one_answer_that_lies_moves_nothing_forward_and_is_forgotten_at_the_next() -> None:
     mono = Mono()
     clock = ServerClock(mono)
-    starts(clock, mono, EPOCH_AT_NINE)
+    settles(clock, mono, EPOCH_AT_NINE)
     before, sure = clock.now(), clock.uncertainty()
     sample(clock, EPOCH_AT_NINE + 7200, mono.now - 0.002, mono.now - 0.001, mono.now)
     assert clock.now() - before < timedelta(milliseconds=1)
@@ -160,7 +167,7 @@ def test_one_answer_that_lies_moves_nothing_forward_and_is_forgotten_at_the_next
 def test_an_answer_that_lies_behind_ends_nothing_that_was_open() -> None:
     mono = Mono()
     clock = ServerClock(mono)
-    starts(clock, mono, EPOCH_AT_NINE)
+    settles(clock, mono, EPOCH_AT_NINE)
     sample(clock, EPOCH_AT_NINE - 7200, mono.now - 0.002, mono.now - 0.001, mono.now)
     assert clock.uncertainty() > timedelta(hours=1)
 
@@ -168,7 +175,7 @@ def test_an_answer_that_lies_behind_ends_nothing_that_was_open() -> None:
 def test_many_answers_of_one_moment_do_not_outvote_what_was_known() -> None:
     mono = Mono()
     clock = ServerClock(mono)
-    starts(clock, mono, EPOCH_AT_NINE)
+    settles(clock, mono, EPOCH_AT_NINE)
     for _ in range(100):
         mono.now += 0.05
         sample(clock, EPOCH_AT_NINE + 7200, mono.now - 0.002, mono.now - 0.001, mono.now)
@@ -185,6 +192,19 @@ def test_a_first_answer_that_lies_is_not_believed() -> None:
         sample(clock, EPOCH_AT_NINE, mono.now - 0.002, mono.now - 0.001, mono.now)
         assert possible(clock, mono, EPOCH_AT_NINE)
     assert clock.uncertainty() < timedelta(seconds=1.1)
+
+
+def test_first_answers_that_all_lie_are_forgotten_at_the_first_that_does_not() -> None:
+    mono = Mono()
+    clock = ServerClock(mono)
+    starts(clock, mono, EPOCH_AT_NINE + 7200)
+    mono.now += 1
+    sample(clock, EPOCH_AT_NINE, mono.now - 0.002, mono.now - 0.001, mono.now)
+    assert clock.now() == FAR_PAST
+    mono.now += 1
+    sample(clock, EPOCH_AT_NINE + 7200, mono.now - 0.002, mono.now - 0.001, mono.now)
+    # The liar's next answer is no more than a claim.
+    assert clock.now() == FAR_PAST
 
 
 def test_servers_whose_clocks_differ_a_little_soon_agree() -> None:

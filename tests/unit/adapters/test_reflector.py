@@ -326,6 +326,22 @@ async def test_a_history_that_ends_while_it_is_listed_is_listed_anew() -> None:
         assert seen.reflector.lists == 2
 
 
+async def test_who_waits_for_the_caches_waits_for_the_list_of_the_history_that_stands() -> None:
+    """To return sooner would make whoever asks again and again hold the loop for ever."""
+    api = FakeApi()
+    history = History()
+    api.list_faults.append(Fault(status=200, hang=True, body={"metadata": {"resourceVersion": "101"}}))
+    async with watched(api, history=history) as seen:
+        await eventually(lambda: len(api.lists()) == 1, "the first list")
+        history.end()
+        api.release()
+        await seen.reflector.wait_synced(10)
+        assert seen.reflector.synced
+        history.end()
+        with pytest.raises(TimeoutError):
+            await seen.reflector.wait_synced(0.0)
+
+
 async def test_after_an_outage_a_forgotten_version_is_listed_at_once_and_no_second_one_is() -> None:
     api = FakeApi()
     api.put(manifests.a_pod("a"))

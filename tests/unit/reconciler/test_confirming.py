@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.loops.confirming import confirm, restamp
+from common.domain import rounds
+from common.domain.errors import ApiError, OutcomeUnknown, Refused
+from reconciler.loops.confirming import AGAIN_AFTER, UNWRITABLE_AGAIN, confirm, restamp
 from reconciler.queue import Kind, Work
+from tests.support.builders import NINE
 from tests.unit.reconciler.stage import Stage
 
 
@@ -204,6 +207,56 @@ async def test_what_came_while_the_webhook_was_down_is_denied_beyond_the_limit_o
     assert stage.phase("other", "bob") == "Active"
     told = "namespace alice has 2 live h100 reservations, maxReservationsPerNamespace is 2"
     assert stage.reservation("r2")["status"]["message"] == told
+
+
+def _fails(stage: Stage, body: str = "", *, times: int = 1, error: ApiError | None = None) -> None:
+    """The next writes of a reservation's status are not answered, or end with `error`."""
+
+    def fail() -> None:
+        raise error or OutcomeUnknown(0, "cut")
+
+    for _ in range(times):
+        stage.kube.when("PATCH", "gpureservations/[^/]+/status", fail, body=body)
+
+
+@pytest.mark.parametrize("body", ["", '"Confirmed"'], ids=["announced", "judged"])
+async def test_a_round_of_which_nothing_was_stored_is_begun_anew_later_and_not_at_once(body: str) -> None:
+    stage = Stage(gpus=400)
+    for number in range(rounds.MOST_NEW + 1):
+        stage.book(f"r{number:03}", units=1)
+    stage.leader.touched.clear()
+    _fails(stage, body, times=rounds.MOST_NEW)
+    await confirm(stage.leader.world, stage.leader.state.classes["h100"])
+    assert Work(Kind.CLASS, "", "h100") not in stage.leader.touched
+    assert stage.leader.world.agenda.pop_due(NINE) == []
+    assert stage.leader.world.agenda.pop_due(NINE + UNWRITABLE_AGAIN) != []
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown(504, "late"), Refused(403, "not now")])
+async def test_a_change_whose_acknowledgement_was_not_stored_is_acknowledged_later(error: ApiError) -> None:
+    stage = Stage()
+    stage.book()
+    await stage.settle()
+    stage.change(note="for the demo")
+    _fails(stage, "observedGeneration", error=error)
+    await stage.settle()
+    assert stage.reservation()["status"]["observedGeneration"] == 1
+    await stage.advance(UNWRITABLE_AGAIN.total_seconds())
+    assert stage.reservation()["status"]["observedGeneration"] == 2
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown(504, "late"), Refused(403, "not now")])
+async def test_a_verdict_that_cannot_be_written_is_tried_once_a_second(error: ApiError) -> None:
+    """What announces it is a change too, and calls for the next round."""
+    stage = Stage()
+    stage.book()
+    _fails(stage, '"Confirmed"', times=3, error=error)
+    for tried in (1, 2, 3):
+        await stage.settle()
+        assert (stage.phase(), _rounds(stage)) == ("Confirming", tried)
+        stage.clock.advance(AGAIN_AFTER.total_seconds())
+    await stage.settle()
+    assert stage.phase() == "Active"
 
 
 def _rounds(stage: Stage) -> int:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from reconciler.queue import Kind, Work
 from tests.support import manifests
 from tests.unit.reconciler.stage import Stage
 from tests.unit.reconciler.test_telling_owners import events, owned
@@ -200,3 +201,53 @@ async def test_of_many_such_pods_fifty_go_each_second() -> None:
         gone.append(len(deletions(stage)))
         await stage.advance(1)
     assert gone == [50, 100, 120]
+
+
+async def test_a_pod_whose_reservation_is_known_to_hold_its_claim_is_not_looked_at_with_each_event() -> None:
+    stage = Stage()
+    await let_in(stage)
+    stage.kube.put("pods", stage.pod())
+    assert Work(Kind.UNPLACED, "alice", "h100") not in stage.leader.touched
+    stage.kube.put("pods", opened("1796115600-1-unknown"))
+    assert Work(Kind.UNPLACED, "alice", "h100") in stage.leader.touched
+
+
+async def test_a_clock_that_was_set_back_delays_no_deletion() -> None:
+    stage = Stage()
+    await let_in(stage)
+    await stage.advance(HOUR_S)
+    stage.clock.advance(-1800)
+    for number in range(60):
+        stage.kube.put("pods", {**opened(f"1796115600-1-{number}"), "metadata": _named(f"p{number}", number)})
+    await stage.settle()
+    assert len(deletions(stage)) == 51
+    await stage.advance(1)
+    assert len(deletions(stage)) == 61
+
+
+async def test_a_namespace_whose_turn_has_not_come_is_not_read_in_vain() -> None:
+    stage = Stage()
+    for number in range(60):
+        stage.kube.put("pods", {**opened(f"1796115600-1-{number}"), "metadata": _named(f"p{number}", number)})
+    for number in range(9):
+        meta = _named("late", number, f"bob-{number}")
+        stage.kube.put("pods", {**opened(f"1796115600-1-{number}"), "metadata": meta})
+    await stage.settle()
+    assert len([path for _, path, _ in stage.kube.requests if path.endswith("/gpureservations")]) == 1
+
+
+async def test_a_pod_goes_when_another_reservation_has_come_under_the_name_unseen() -> None:
+    """The watch was away meanwhile: what it shows is one change, of one object into another one."""
+    stage = Stage()
+    await let_in(stage)
+    stage.leader.deaf = True
+    stage.kube.remove("gpureservations", "alice", "sprint")
+    stage.leader.deaf = False
+    stage.book(duration="1h")
+    await stage.settle()
+    assert stage.gone()
+
+
+def _named(name: str, number: int, namespace: str = "alice") -> dict[str, Any]:
+    claim = {"gpures.dev/claim": f"1796115600-1-{number}"}
+    return manifests.metadata(name, namespace, labels={"gpu-class": "h100"}, annotations=claim)
