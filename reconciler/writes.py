@@ -4,8 +4,9 @@ Each write asks the fence first (does this process still lead, by the monotonic 
 the API server returned to the informers' stores, so that the next decision has seen it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -17,7 +18,7 @@ from common.adapters.wire.gpu_class import decode_class
 from common.adapters.wire.pod import decode_pod
 from common.adapters.wire.reservation import decode_reservation
 from common.domain.claim_patch import claim_operations, same_uid
-from common.domain.errors import ApiError, MalformedObject
+from common.domain.errors import ApiError, MalformedObject, NotFound
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
 from common.domain.reservation import TERMINAL, ObjectKey, Reservation, Token
@@ -30,6 +31,8 @@ _LIVE = ",".join(f"status.phase!={phase}" for phase in sorted(TERMINAL))
 
 TIMEOUT_S = 10.0
 PAGE = 500
+_NAME: Final = re.compile(r"[0-9a-z][0-9a-z.-]{0,252}")
+"""What an object can be called, and nothing that means something else in a path: `.` is the whole collection there."""
 
 
 class NotLeading(ApiError):
@@ -152,6 +155,9 @@ class Writes:
     # Classes
 
     async def read_class(self, name: str) -> GpuClass:
+        """`name` may be anything that a tenant asked for."""
+        if not _NAME.fullmatch(name):
+            raise NotFound(404, "no object can be called that")
         answer = await self._kube.request("GET", paths.classes(name), timeout_s=TIMEOUT_S)
         gpu_class = decode_class(answer.body)
         self._seen_class(gpu_class)

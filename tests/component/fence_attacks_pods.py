@@ -278,6 +278,14 @@ PODS = [
         "would outgrow its reservation",
         wide=True,
     ),
+    Attack(
+        "T12",
+        "grows a pod of a class counted in cpu that asks for none of a device",
+        "patch pods/resize",
+        lambda s: _resized(s, "coy", cpu="8"),
+        "would outgrow its reservation",
+        wide=True,
+    ),
     # T10, T13: debug containers
     Attack(
         "T13",

@@ -76,6 +76,12 @@ TAIL = """
   toleration: so do `kubectl debug node` and node agents. Where a class counts native resources, give its nodes the
   taint with `NoExecute` too.
 - Growth of `cpu` in place, on a pod that asks for GPUs as well, where a class counts both.
+- What else of a reserved node is used, and by whom. A pod that asks for no GPU and brings the reserved toleration, or
+  one of every taint, is taken for a node agent: it can fill the node's `cpu` and `memory`, so a pod that was let in
+  finds no place. The scheduler preempts by priority, also pods inside their window: whoever may use a priority class
+  above theirs takes their place with such a pod, or with one under a reservation of their own. Bind priority classes to
+  namespaces (a ResourceQuota with the scope `PriorityClass`, and the API server's `limitedResources` for it), and bound
+  what each namespace asks for.
 """
 
 

@@ -95,6 +95,7 @@ class Scene:
         twice = [{"key": "team.example/a", "operator": "Exists"}] * 2
         self.mallory.create_pod("doubled", gpu_class="", spec={"tolerations": twice})
         self.mallory.create_pod("cpus", spec={"containers": [container(cpu="1")]})
+        self.mallory.create_pod("coy", spec={"containers": [container(cpu="1", **{"test.example/none": "0"})]})
         return self
 
     def close(self) -> None:

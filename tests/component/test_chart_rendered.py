@@ -111,6 +111,13 @@ def test_roles_for_people_are_switches(role: str) -> None:
     assert role in names - without
 
 
+@pytest.mark.parametrize("policy", ["nodes", "devices", "unlabelled"])
+def test_policies_that_hold_without_a_class_are_switches(policy: str) -> None:
+    names = {document["metadata"]["name"] for document in render()}
+    without = {document["metadata"]["name"] for document in render({"policies": {policy: False}})}
+    assert names - without == {f"gpures-fence-{policy}"}
+
+
 # Validity
 
 

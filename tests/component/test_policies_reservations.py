@@ -61,6 +61,31 @@ def refused(call: Callable[[], object]) -> str:
     return caught.value.message
 
 
+# ------------------------------------------------------------------------------------------------------- the size
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"annotations": {"example.com/large": "x" * 2049}},
+        {"annotations": {f"example.com/{number}": "x" for number in range(33)}},
+        {"annotations": {LAST_APPLIED: "x" * 16385}},
+        {"labels": {f"example.com/{number}": "x" for number in range(65)}},
+        {"finalizers": [f"example.com/{number}" for number in range(17)]},
+    ],
+    ids=["long", "many", "last-applied", "labels", "finalizers"],
+)
+def test_a_reservation_carries_no_load_for_everybody(alice: ApiClient, namespace: str, meta: JsonObject) -> None:
+    assert "at most" in refused(lambda: alice.create(reservation("row", **meta), namespace=namespace))
+
+
+def test_what_kubectl_apply_keeps_fits(alice: ApiClient, namespace: str) -> None:
+    alice.create(reservation("row", annotations={LAST_APPLIED: "x" * 16384}), namespace=namespace)
+
+
 # ----------------------------------------------------------------------------------------------------- the stamps
 
 
