@@ -78,7 +78,7 @@ e2e: controlplane ## the end-to-end tests only
 starred: controlplane ## the faults with a star only, for some seconds each
 	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/faults
 
-demo: controlplane ## the product at work on a real control plane (KEEP=1: stay up afterwards)
+demo: controlplane ## the product at work on a real control plane (KEEP=1: stay up afterwards; CLUSTER=kind: on kind)
 	$(WITH_GO) $(BIN)/python -m tests.demo $(ARGS)
 
 bench: controlplane ## measure, and compare with the ordinary ways

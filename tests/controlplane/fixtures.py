@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -10,15 +11,45 @@ import pytest
 from tests.controlplane.api_proxy import ApiProxy
 from tests.controlplane.cluster import ControlPlane
 
+KIND_KUBECONFIG = "GPURES_KIND_KUBECONFIG"
+"""Set by `python -m tests.kind`: the cluster of this run is that one, and none of processes is started."""
+
+
+def on_kind() -> bool:
+    return KIND_KUBECONFIG in os.environ
+
 
 @pytest.fixture(scope="session")
-def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def processes_at_hand() -> None:
+    """For tests that start, stop, freeze or look into processes of their own."""
+    if on_kind():
+        pytest.skip("needs the processes of a plain control plane at hand")
+
+
+@pytest.fixture(scope="session")
+def audit_log() -> None:
+    """For tests whose point is what the API server wrote into its audit log."""
+    if on_kind():
+        pytest.skip("needs the API server's audit log, which this cluster keeps to itself")
+
+
+@pytest.fixture(scope="session")
+def stand_in_nodes() -> None:
+    """For tests whose nodes fail and recover when they are told to, within a second."""
+    if on_kind():
+        pytest.skip("needs stand-in nodes, which fail when they are told to")
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, processes_at_hand: None) -> Iterator[ControlPlane]:
     """One control plane for the whole run."""
     yield from _for_session(request, ControlPlane())
 
 
 @pytest.fixture(scope="session")
-def control_plane_without_hold_policy(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def control_plane_without_hold_policy(
+    request: pytest.FixtureRequest, processes_at_hand: None
+) -> Iterator[ControlPlane]:
     """One control plane that serves no MutatingAdmissionPolicy, as before Kubernetes 1.36."""
     yield from _for_session(request, ControlPlane(hold_policy_api=False))
 

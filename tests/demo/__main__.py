@@ -14,14 +14,13 @@ from rich.console import Console
 from rich.live import Live
 
 from tests.controlplane.client import ApiError
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.polling import NotInTimeError
-from tests.controlplane.product import Product
-from tests.controlplane.programs import ensure_programs
+from tests.controlplane.programs import Programs, ensure_programs
 from tests.controlplane.toolchain import NoToolchainError
 from tests.demo import cast, plain, proofs, view
 from tests.demo.chronicle import Chronicle
 from tests.demo.evidence import Evidence
+from tests.demo.house import House, PlainHouse, Say
 from tests.demo.model import Topic
 from tests.demo.pace import Pace
 from tests.demo.proofs import Verdict
@@ -30,6 +29,8 @@ from tests.demo.scene import Scene
 from tests.demo.staying import things_to_try
 from tests.demo.story import STEPS, StoryError
 from tests.demo.watch import Watching
+from tests.kind.house import KindHouse
+from tests.kind.running import UnableError
 
 REFRESH = 8
 INTERRUPTED = 130
@@ -45,23 +46,26 @@ def main() -> int:
         sys.stdout.reconfigure(errors="replace")
     try:
         pace = Pace.parse(os.environ.get("PACE", ""))
-        programs = ensure_programs()
+        house_of = _houses(os.environ.get("CLUSTER", ""), ensure_programs())
     except (ValueError, NoToolchainError) as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return INTERRUPTED
     console = Console(highlight=False)
+    chronicle = Chronicle(len(STEPS))
     with ExitStack() as stack:
-        control_plane = ControlPlane(programs=programs)
+        house = house_of(_progress(chronicle))
         try:
-            return _run(stack, control_plane, pace, console)
+            return _run(stack.enter_context(house), chronicle, pace, console)
         except KeyboardInterrupt:
             print("\ninterrupted, stopping everything", file=sys.stderr)
             return INTERRUPTED
+        except UnableError as problem:
+            print(problem, file=sys.stderr)
+            return 3
         except (ApiError, NotInTimeError) as problem:
-            control_plane.keep_directory = True
-            print(f"the stage could not be set: {problem}\nthe logs stay in {control_plane.directory}", file=sys.stderr)
+            print(f"the stage could not be set: {problem}\n{house.keeps_logs()}", file=sys.stderr)
             return 1
         finally:
             # Whoever presses Ctrl-C twice shall not interrupt the cleaning up.
@@ -69,26 +73,28 @@ def main() -> int:
                 signal.signal(number, signal.SIG_IGN)
 
 
-def _run(stack: ExitStack, control_plane: ControlPlane, pace: Pace, console: Console) -> int:
-    chronicle = Chronicle(len(STEPS))
-    say = _progress(chronicle)
-    say("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK")
-    control_plane.start()
-    stack.callback(control_plane.stop)
-    say("installing deploy/, starting 2 webhooks and 2 reconcilers")
-    product = stack.enter_context(Product(control_plane, webhook_count=2, reconciler_count=2))
-    say("adding 3 GPU nodes, 2 classes and the namespaces of alice, bob and carol")
-    cast.furnish(control_plane)
-    scene = Scene(control_plane, product, Watching(control_plane.admin, product, chronicle), chronicle, pace)
+def _houses(cluster: str, programs: Programs) -> Callable[[Say], House]:
+    """What CLUSTER names; raises ValueError with a sentence for people."""
+    if cluster == "kind":
+        return KindHouse
+    if cluster:
+        message = f"CLUSTER is kind, or is not given, and not {cluster!r}"
+        raise ValueError(message)
+    return lambda say: PlainHouse(programs, say)
+
+
+def _run(house: House, chronicle: Chronicle, pace: Pace, console: Console) -> int:
+    _progress(chronicle)("adding 2 classes and the namespaces of alice, bob and carol")
+    cast.furnish(house.cluster)
+    scene = Scene(house, Watching(house, chronicle), chronicle, pace)
     broken = _show(scene, console)
     verdicts = proofs.prove(_evidence(scene))
     _conclude(verdicts, broken, console)
     failed = bool(broken) or not all(verdict.holds for verdict in verdicts)
     if failed:
-        control_plane.keep_directory = True
-        print(f"the logs stay in {control_plane.directory}", file=sys.stderr)
+        print(house.keeps_logs(), file=sys.stderr)
     if os.environ.get("KEEP", "") not in ("", "0"):
-        _stay(control_plane)
+        _stay(house)
     return int(failed)
 
 
@@ -127,7 +133,8 @@ def _evidence(scene: Scene) -> Evidence:
         leases=history("leases"),
         nodes=history("nodes"),
         events=history("events"),
-        audit=scene.control_plane.audit.settled(),
+        audit=scene.audit(),
+        unproved=scene.house.unproved,
     )
 
 
@@ -155,9 +162,9 @@ def _conclude(verdicts: Sequence[Verdict], broken: str, console: Console) -> Non
         _print(text)
 
 
-def _stay(control_plane: ControlPlane) -> None:
+def _stay(house: House) -> None:
     _print("\nEverything stays up until Ctrl-C. To try (alice, bob and carol are ordinary tenants):\n")
-    for text in things_to_try(control_plane):
+    for text in things_to_try(house):
         _print(f"  {text}")
     try:
         signal.pause()

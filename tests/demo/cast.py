@@ -20,9 +20,7 @@ DEADLINE_S = 30.0
 
 
 def furnish(control_plane: ControlPlane) -> None:
-    """Add nodes, classes and a namespace for each user, who gets the ordinary role `edit` there and nothing else."""
-    for name, gpu_class, gpus in NODES:
-        control_plane.nodes.add_gpu_node(name, gpu_class, gpus)
+    """Add classes and a namespace for each user, who gets the ordinary role `edit` there and nothing else."""
     admin = control_plane.admin
     for name in CLASSES:
         admin.create({"apiVersion": keys.API_VERSION, "kind": "GPUClass", "metadata": {"name": name}, "spec": {}})
@@ -33,6 +31,10 @@ def furnish(control_plane: ControlPlane) -> None:
         until(partial(_counted, admin, name), DEADLINE_S, f"units of class {name} counted")
     for user in USERS:
         until(partial(_may_book, admin.as_user(user), user), DEADLINE_S, f"{user} may book")
+
+
+def gpus_of(gpu_class: str) -> int:
+    return sum(gpus for _, of, gpus in NODES if of == gpu_class)
 
 
 def pod(name: str, gpu_class: str, units: int = 1) -> JsonObject:
@@ -80,8 +82,7 @@ def _role_binding(user: str) -> JsonObject:
 
 def _counted(admin: ApiClient, name: str) -> bool:
     status = admin.get("gpuclasses.gpures.dev", name).get("status") or {}
-    expected = sum(gpus for _, gpu_class, gpus in NODES if gpu_class == name)
-    return bool((status.get("units") or {}).get("physical") == expected)
+    return bool((status.get("units") or {}).get("physical") == gpus_of(name))
 
 
 def _may_book(client: ApiClient, namespace: str) -> bool:

@@ -22,6 +22,7 @@ class Record:
     typo: tuple[str, ...] = ()
     outage: tuple[datetime, datetime] | None = None
     forged: list[str] = field(default_factory=list)
+    refused: list[tuple[str, int]] = field(default_factory=list)
     killed_leader: str = ""
     killed_at: float = 0.0
     killed_wall: datetime | None = None
@@ -38,6 +39,8 @@ class Evidence:
     nodes: Sequence[Change] = ()
     events: Sequence[Change] = ()
     audit: Sequence[AuditEvent] = ()
+    unproved: str = ""
+    """Why nobody can say here in whose name something was written; empty where the audit log can be read."""
 
 
 @dataclass(frozen=True)

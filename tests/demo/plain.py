@@ -24,11 +24,13 @@ def line(found: Line) -> str:
 
 def summary(verdicts: Sequence[Verdict], story: str) -> Sequence[str]:
     """What was proved, and what was not."""
-    held = sum(verdict.holds for verdict in verdicts)
-    lines = [f"{'proved' if v.holds else 'FAILED'}  {v.claim} ({v.detail})" for v in verdicts]
+    asked = [verdict for verdict in verdicts if verdict.asked]
+    lines = [f"{'proved' if v.holds else 'FAILED'}  {v.claim} ({v.detail})" for v in asked]
+    lines += [f"not asked here: {v.claim} ({v.detail})" for v in verdicts if not v.asked]
     if story:
         lines.append(f"FAILED  the story: {story}")
-    return [*lines, f"{held} of {len(verdicts)} claims proved{', and the story broke off' if story else ''}"]
+    held = sum(verdict.holds for verdict in asked)
+    return [*lines, f"{held} of {len(asked)} claims proved{', and the story broke off' if story else ''}"]
 
 
 class PlainView:

@@ -29,6 +29,8 @@ class Verdict:
     claim: str
     holds: bool
     detail: str
+    asked: bool = True
+    """No: this cluster cannot show it, and the detail says why."""
 
 
 def prove(evidence: Evidence) -> Sequence[Verdict]:
@@ -227,11 +229,13 @@ def failover(evidence: Evidence) -> Verdict:
 
 
 def rights(evidence: Evidence) -> Verdict:
+    claim = "the webhooks wrote claims only, the reconciler opened the gates"
+    if evidence.unproved:
+        return Verdict(claim, holds=True, detail=evidence.unproved, asked=False)
     writes = [event for event in evidence.audit if event.stored and event.by == WEBHOOK]
     faults = [str(event) for event in writes if (event.resource, event.subresource) != ("gpureservations", "status")]
     openings = [trail.opening for trail in _opened(evidence)]
     faults += [str(event) for event in openings if event is not None and event.by != RECONCILER]
-    claim = "the webhooks wrote claims only, the reconciler opened the gates"
     return _judge(claim, len(writes), faults)
 
 

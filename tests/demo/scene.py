@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from tests.controlplane.client import ApiError, Reply
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.audit import AuditEvent
+from tests.controlplane.client import ApiClient, ApiError, Reply
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
-from tests.controlplane.product import Product
 from tests.demo import cast, reading
 from tests.demo.chronicle import Chronicle
 from tests.demo.evidence import Record, Trail, trails
+from tests.demo.house import House
 from tests.demo.model import Topic
 from tests.demo.pace import Pace
 from tests.demo.watch import Watching
@@ -25,12 +25,14 @@ DEADLINE_S = 20.0
 class Scene:
     """One run of the story."""
 
-    control_plane: ControlPlane
-    product: Product
+    house: House
     watching: Watching
     chronicle: Chronicle
     pace: Pace
     record: Record = field(default_factory=Record)
+
+    def user(self, name: str) -> ApiClient:
+        return self.house.cluster.admin.as_user(name)
 
     def book(
         self, user: str, name: str, gpu_class: str, units: int, lasts: timedelta, start: datetime | None = None
@@ -39,14 +41,14 @@ class Scene:
         manifest = cast.reservation(name, gpu_class, units, lasts, start)
         opens = f" from {start:%H:%M:%S}" if start else ""
         self._says(user, f"books {units} \N{MULTIPLICATION SIGN} {gpu_class} as {name}{opens}")
-        self._warned(user, self.control_plane.admin.as_user(user).create(manifest, namespace=user))
+        self._warned(user, self.user(user).create(manifest, namespace=user))
         decided = ("Confirmed", "Active", "Denied")
         return self.reservation(user, name, lambda found: reading.phase(found) in decided, "decided")
 
     def submit(self, user: str, manifest: JsonObject) -> Reply:
         """Create a pod as its user."""
         self._says(user, f"creates pod {manifest['metadata']['name']}")
-        reply = self.control_plane.admin.as_user(user).create(manifest, namespace=user)
+        reply = self.user(user).create(self.house.wearable(manifest), namespace=user)
         self._warned(user, reply)
         return reply
 
@@ -56,6 +58,7 @@ class Scene:
             self.submit(user, manifest)
         except ApiError as error:
             self._reads(user, "is refused", error.message)
+            self.record.refused.append((f"{user}/{manifest['metadata']['name']}", error.code))
             return error.message
         finally:
             self.record.forged.append(f"{user}/{manifest['metadata']['name']}")
@@ -63,7 +66,7 @@ class Scene:
 
     def complete(self, user: str, name: str) -> None:
         """Let a running pod end well, as its program would."""
-        self.control_plane.nodes.complete_pod(user, name)
+        self.house.cluster.nodes.complete_pod(user, name)
 
     def pod(self, user: str, name: str, wanted: Callable[[JsonObject], bool], what: str) -> JsonObject:
         return self._until("pods", f"{user}/{name}", wanted, what)
@@ -76,8 +79,11 @@ class Scene:
         return self._until("reservations", f"{user}/{name}", wanted, what)
 
     def trail(self, user: str, name: str) -> Trail:
-        """What the audit log says about a pod."""
-        return trails(self.control_plane.audit.settled())[f"{user}/{name}"]
+        """What was written to a pod."""
+        return trails(self.audit())[f"{user}/{name}"]
+
+    def audit(self) -> Sequence[AuditEvent]:
+        return self.house.audit(self.watching.history, self.record.refused)
 
     def reach(self, instant: datetime) -> None:
         """Wait for an instant that something else waits for too."""

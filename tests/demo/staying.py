@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import yaml
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.programs import ensure_programs
 from tests.demo import cast
+from tests.demo.house import House
 
 COMMANDS = (
     ("k get gpures,gpuc --all-namespaces", "the calendar and the classes"),
@@ -19,21 +20,21 @@ COMMANDS = (
 )
 
 
-def things_to_try(control_plane: ControlPlane) -> Sequence[str]:
+def things_to_try(house: House) -> Sequence[str]:
     """Write manifests beside the kubeconfig, and say what to do with them."""
-    folder = control_plane.directory / "try"
+    folder = house.cluster.directory / "try"
     folder.mkdir(exist_ok=True)
     manifests = {
         "book.yaml": cast.reservation("mine", "h100", 2, timedelta(minutes=30)),
-        "pod.yaml": cast.pod("my-pod", "h100"),
+        "pod.yaml": house.wearable(cast.pod("my-pod", "h100")),
         "too-much.yaml": cast.reservation("too-much", "h100", 12, timedelta(minutes=30)),
         "forged.yaml": cast.forged("my-intruder", "h100"),
     }
     for name, manifest in manifests.items():
         (folder / name).write_text(yaml.safe_dump(manifest, sort_keys=False))
     return [
-        f"export KUBECONFIG={control_plane.admin_kubeconfig}",
-        f"alias k={control_plane.layout.programs.kubectl}",
+        f"export KUBECONFIG={house.cluster.admin_kubeconfig}",
+        f"alias k={ensure_programs().kubectl}",
         f"try={folder}",
         *(line for command, why in COMMANDS for line in ("", f"# {why}", command)),
     ]

@@ -50,11 +50,11 @@ def too_early(scene: Scene) -> None:
 
 
 def fast_path(scene: Scene) -> None:
+    began = time.monotonic()
     stored = scene.submit("bob", cast.pod("trainer-0", "h100", 2)).object
+    took = (time.monotonic() - began) * 1000
     _must(reading.admitted(stored) and not reading.gated(stored), "trainer-0 was not let in at CREATE")
     scene.running("bob", "trainer-0")
-    trail = scene.trail("bob", "trainer-0")
-    took = milliseconds(trail.created.received, trail.created.completed)
     scene.tell(f"It left admission with its toleration: CREATE took {took:.0f} ms, and the scheduler did the rest.")
     scene.pace.read()
 
@@ -93,7 +93,7 @@ def denied(scene: Scene) -> None:
     if found:
         slot = datetime.fromisoformat(f"{found[1]}T{found[2]}+00:00")
         manifest = cast.reservation("huge-later", "h100", 12, timedelta(minutes=10), slot)
-        dry = scene.control_plane.admin.as_user("carol").create(manifest, namespace="carol", dry_run=True)
+        dry = scene.user("carol").create(manifest, namespace="carol", dry_run=True)
         scene.record.slot_warnings = dry.warnings
     scene.tell(
         "The denial ends with the first slot that fits. A dry run at that instant has nothing to say against it."
@@ -105,13 +105,12 @@ def typo(scene: Scene) -> None:
     scene.record.typo = scene.submit("carol", cast.pod("oops", "hl00")).warnings
     scene.tell("kubectl prints at once what was probably meant, and which classes there are.")
     scene.pace.read()
-    scene.control_plane.admin.as_user("carol").delete("pods", "oops", "carol")
+    scene.user("carol").delete("pods", "oops", "carol")
 
 
 def outage(scene: Scene) -> None:
     began = datetime.now(UTC)
-    with scene.product.webhooks_stopped():
-        scene.breaks("kill -9 webhook-0 webhook-1")
+    with scene.house.webhooks_away(scene.breaks):
         stored = scene.submit("bob", cast.pod("trainer-3", "h100")).object
         _must(reading.held(stored)[0] == "Undecided", f"trainer-3 waits for {reading.held(stored)}")
         scene.running("bob", "trainer-3")
@@ -125,7 +124,6 @@ def outage(scene: Scene) -> None:
                 "the reconciler let it in."
             )
         scene.pace.read()
-    scene.breaks("both webhooks run again")
 
 
 def forgery(scene: Scene) -> None:
@@ -143,17 +141,13 @@ def leader_dies(scene: Scene) -> None:
     scene.book("carol", "lab", "a100", 2, LONG, start)
     for name in ("run-0", "run-1"):
         scene.submit("carol", cast.pod(name, "a100"))
-    leader = scene.product.leader()
-    if leader is None:
-        message = "nobody leads"
-        raise StoryError(message)
-    scene.record.killed_leader, scene.record.killed_at = leader.child.name, time.monotonic()
+    leader = scene.house.leader()
+    _must(bool(leader), "nobody leads")
+    scene.record.killed_leader, scene.record.killed_at = leader, time.monotonic()
     scene.record.killed_wall = datetime.now(UTC)
-    leader.child.kill()
-    scene.breaks(f"kill -9 {leader.child.name}, which leads")
+    scene.house.kill_leader(leader, scene.breaks)
     _released(scene, "carol", "lab", ("run-0", "run-1"))
-    leader.child.start()
-    scene.breaks(f"{leader.child.name} is started again, to stand by")
+    scene.house.replace_leader(leader, scene.breaks)
     scene.pace.read()
 
 

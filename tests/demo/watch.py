@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from tests.controlplane.client import ApiClient
 from tests.controlplane.discovery import JsonObject
-from tests.controlplane.product import NAMESPACE, Product
+from tests.controlplane.product import NAMESPACE
 from tests.controlplane.recording import Change, Recorder
-from tests.demo import happenings, reading
+from tests.demo import cast, happenings, reading
 from tests.demo.chronicle import Chronicle
+from tests.demo.house import House
 from tests.demo.model import ClassRow, Lane, Part, PodRow, Snapshot, State, Topic
 
 LOOK_EVERY_S = 0.05
@@ -29,6 +29,15 @@ class _Source:
     words: Callable[[JsonObject | None, JsonObject], Iterator[str]]
     taken: int = 0
 
+    def changes(self) -> Sequence[Change]:
+        """What concerns the story: a cluster may have pods of its own."""
+        return [change for change in self.recorder.changes() if _concerns(change)]
+
+
+def _concerns(change: Change) -> bool:
+    namespace = change.object["metadata"].get("namespace")
+    return namespace in (None, *cast.USERS) or change.object["kind"] == "Lease"
+
 
 def _silent(before: JsonObject | None, after: JsonObject) -> Iterator[str]:
     del before, after
@@ -38,8 +47,9 @@ def _silent(before: JsonObject | None, after: JsonObject) -> Iterator[str]:
 class Watching:
     """Context manager: one recorder for each kind, and a thread that puts what they see into words."""
 
-    def __init__(self, admin: ApiClient, product: Product, chronicle: Chronicle) -> None:
-        self._product = product
+    def __init__(self, house: House, chronicle: Chronicle) -> None:
+        admin = house.cluster.admin
+        self._house = house
         self._chronicle = chronicle
         self._sources = {
             "pods": _Source(Topic.POD, Recorder(admin, "pods"), happenings.of_pod),
@@ -77,7 +87,7 @@ class Watching:
 
     def history(self, name: str) -> Sequence[Change]:
         """Every change of a kind since the start."""
-        return self._sources[name].recorder.changes()
+        return self._sources[name].changes()
 
     def last(self, name: str) -> dict[str, JsonObject]:
         """The objects of a kind as they are now, by key."""
@@ -112,7 +122,7 @@ class Watching:
         with self._lock:
             news: list[tuple[float, Topic, str, str]] = []
             for name, source in self._sources.items():
-                changes = source.recorder.changes()[source.taken :]
+                changes = source.changes()[source.taken :]
                 source.taken += len(changes)
                 for change in changes:
                     news += [(change.at, *line) for line in self._note(self._last[name], source, change)]
@@ -142,9 +152,8 @@ class Watching:
 
     def _parts(self, leases: Sequence[JsonObject]) -> Iterator[Part]:
         leaders = {reading.holder(lease) for lease in leases}
-        for replica in [*self._product.webhooks, *self._product.reconcilers]:
-            child = replica.child
-            yield Part(child.name, child.running, child.running and child.name in leaders)
+        for name, running in self._house.parts():
+            yield Part(name, running, running and name in leaders)
 
 
 def _class_row(found: JsonObject) -> ClassRow:

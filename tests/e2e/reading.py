@@ -79,5 +79,11 @@ def instant(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def started(pod: JsonObject) -> datetime:
+    """When the kubelet started its container."""
+    (status,) = pod["status"]["containerStatuses"]
+    return instant(status["state"]["running"]["startedAt"])
+
+
 def on_the_wire(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from common.domain import keys
+from tests.controlplane.audit import AuditLog
 from tests.controlplane.client import ApiClient, ApiError, Reply
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
@@ -20,6 +21,7 @@ CLASSES = "gpuclasses.gpures.dev"
 RESERVATIONS = "gpureservations.gpures.dev"
 DEADLINE_S = 20.0
 AT_ONCE = 50
+PROBES = 8
 NOT_FOUND = 404
 
 T = TypeVar("T")
@@ -90,7 +92,7 @@ class Tenant:
                 return True
             return False
 
-        return all(at_once(refused, range(4), threads=4))
+        return all(at_once(refused, range(PROBES), threads=PROBES))
 
     def hold_open(self, name: str = "sprint", units: int = 1, **spec: Any) -> JsonObject:
         """Book, and return once every part of the product knows that the window is open."""
@@ -113,14 +115,14 @@ class Tenant:
         until(lambda: reading.phase(self.reservation(name)) == phase, deadline_s, f"reservation {name} {phase}")
 
     def _known(self, name: str, answer: Callable[[JsonObject], bool]) -> None:
-        """Several dry runs at once reach every webhook replica."""
+        """Several dry runs at once reach every webhook replica, if there is one."""
         probe = self.manifest("probe", annotations={keys.USE_RESERVATION: name})
-        if not any(replica.child.running for replica in self.stage.product.webhooks):
+        if not self.stage.has_webhooks():
             return
         until(
             lambda: all(
                 answer(reply.object)
-                for reply in at_once(lambda _: self.admin.create(probe, dry_run=True), range(4), threads=4)
+                for reply in at_once(lambda _: self.admin.create(probe, dry_run=True), range(PROBES), threads=PROBES)
             ),
             DEADLINE_S,
             f"every webhook knows reservation {name}",
@@ -224,7 +226,7 @@ class Stage:
         """A node of the stage's class, unless another one is named."""
         name = f"{self.gpu_class}-node-{len(self.nodes)}"
         self.nodes.append(self.cluster.nodes.add_gpu_node(name, gpu_class or self.gpu_class, gpus, taint=taint))
-        return name
+        return self.nodes[-1]
 
     def units(self) -> JsonObject:
         found: JsonObject = self.admin.get(CLASSES, self.gpu_class).get("status", {}).get("units", {})
@@ -234,6 +236,19 @@ class Stage:
         tenant = Tenant(self, user)
         self.tenants.append(tenant)
         return tenant
+
+    def add_plain_node(self) -> str:
+        """A node without GPUs and without a taint."""
+        self.nodes.append(self.cluster.nodes.add_cpu_node(f"{self.gpu_class}-node-{len(self.nodes)}"))
+        return self.nodes[-1]
+
+    @property
+    def audit(self) -> AuditLog | None:
+        """What the API server wrote down, where that can be read."""
+        return self.cluster.audit
+
+    def has_webhooks(self) -> bool:
+        return any(replica.child.running for replica in self.product.webhooks)
 
     def now(self) -> datetime:
         """The API server's clock, to the second."""

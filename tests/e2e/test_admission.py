@@ -22,6 +22,7 @@ OTHER_GATE = "example.com/quota"
 A_MOMENT = 1.0
 
 
+@pytest.mark.kind
 def test_pod_that_names_its_node_is_refused(stage: Stage) -> None:
     stage.open(2)
     alice = stage.tenant()
@@ -70,7 +71,7 @@ def test_daemon_set_without_gpus_runs_on_reserved_nodes_with_a_toleration_of_its
     spec = {"tolerations": tolerations, "nodeSelector": {"gpu-class": stage.gpu_class}}
     agent = a_daemon_set(alice, "agent", gpus=0, gpu_class="", spec=spec)
     alice.client.create(agent, namespace=alice.namespace)
-    until(lambda: _running_on(alice) == stage.nodes, DEADLINE_S, "an agent runs on each node of the class")
+    until(lambda: _running_on(alice) == sorted(stage.nodes), DEADLINE_S, "an agent runs on each node of the class")
     assert not any(map(reading.annotations, alice.pods()))
 
 
@@ -78,6 +79,7 @@ def _running_on(tenant: Tenant) -> Sequence[str]:
     return sorted(reading.node(pod) for pod in tenant.pods() if reading.phase(pod) == "Running")
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_pod_with_the_label_that_asks_for_no_gpu_is_warned_and_left_alone(stage: Stage) -> None:
     stage.open(2)
     alice = stage.tenant()
@@ -142,6 +144,7 @@ def test_class_that_allows_pods_without_reservation_keeps_them_off_reserved_node
     assert reading.node(alice.runs("reserved")) == stage.nodes[0]
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_dry_run_answers_like_a_create_and_writes_nothing(stage: Stage) -> None:
     stage.open(2)
     alice = stage.tenant()

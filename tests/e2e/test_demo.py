@@ -15,7 +15,7 @@ import pytest
 from tests.controlplane.polling import until
 from tests.demo.proofs import CLAIMS
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.usefixtures("processes_at_hand")]
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 240

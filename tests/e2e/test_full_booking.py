@@ -22,6 +22,7 @@ PODS = 40
 PROMPT = timedelta(seconds=1)
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_forty_pods_share_eight_units_and_each_one_that_ends_lets_the_next_in(stage: Stage) -> None:
     # The nodes have room for twice as much: only the booking keeps the pods back.
     stage.open(8, 8)

@@ -11,6 +11,7 @@ from tests.e2e.stage import Stage
 pytestmark = pytest.mark.controlplane
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_pod_is_bound_without_a_write_between_create_and_binding(either_stage: Stage) -> None:
     stage = either_stage.open(2)
     alice = stage.tenant()
@@ -27,6 +28,7 @@ def test_pod_is_bound_without_a_write_between_create_and_binding(either_stage: S
     ]
 
 
+@pytest.mark.kind
 def test_admitted_pod_carries_its_booking_its_guarantee_and_a_claim(stage: Stage) -> None:
     stage.open(4)
     alice = stage.tenant()
@@ -52,8 +54,10 @@ def test_admitted_pod_carries_its_booking_its_guarantee_and_a_claim(stage: Stage
     # Both are whole seconds.
     assert 0 <= (reading.instant(granted["end"]) - admitted).total_seconds() - left <= 1
     assert reading.claims(alice.reservation()) == {token: 2}
+    alice.runs("trainer-0")
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_pod_costs_one_write_of_the_webhook_and_none_of_the_reconciler(stage: Stage) -> None:
     stage.open(2)
     alice = stage.tenant()

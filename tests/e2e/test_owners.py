@@ -6,6 +6,7 @@ import pytest
 
 from common.domain import keys
 from tests.controlplane.polling import never, until
+from tests.controlplane.recording import Recorder
 from tests.e2e import reading
 from tests.e2e.stage import DEADLINE_S, Stage, Tenant
 from tests.e2e.workloads import a_cron_job, a_daemon_set, a_deployment, a_job, a_stateful_set, is_due
@@ -19,21 +20,22 @@ def test_pods_of_every_kind_of_owner_get_in_at_create(stage: Stage) -> None:
     stage.open(8, 8)
     alice = stage.tenant()
     alice.hold_open(units=14)
-    for owner in (
-        a_deployment(alice, "web", replicas=2),
-        a_stateful_set(alice, "db", replicas=2),
-        a_job(alice, "once"),
-        a_job(alice, "parallel", parallelism=8),
-        a_cron_job(alice, "nightly"),
-    ):
-        alice.client.create(owner, namespace=alice.namespace)
-    is_due(alice, "nightly")
-
-    until(lambda: _running(alice) == 14, DEADLINE_S, "fourteen pods run")
+    with Recorder(stage.admin, "pods", alice.namespace) as recorder:
+        for owner in (
+            a_deployment(alice, "web", replicas=2),
+            a_stateful_set(alice, "db", replicas=2),
+            a_job(alice, "once"),
+            a_job(alice, "parallel", parallelism=8),
+            a_cron_job(alice, "nightly"),
+        ):
+            alice.client.create(owner, namespace=alice.namespace)
+        is_due(alice, "nightly")
+        until(lambda: _running(alice) == 14, 2 * DEADLINE_S, "fourteen pods run")
     assert sum(reading.claims(alice.reservation()).values()) == 14
     for pod in alice.pods():
-        created, then = stage.cluster.audit.writes("pods", pod["metadata"]["name"], alice.namespace)[:2]
-        assert (then.verb, then.subresource) == ("create", "binding"), reading.reason(created.response or {})
+        stored, then = recorder.changes(pod["metadata"]["name"])[:2]
+        assert reading.let_in(stored.object), reading.reason(stored.object)
+        assert reading.node(then.object)
 
 
 def test_owners_of_held_pods_create_each_pod_once(stage: Stage) -> None:
@@ -41,19 +43,19 @@ def test_owners_of_held_pods_create_each_pod_once(stage: Stage) -> None:
     alice = stage.tenant()
     alice.hold_open(units=2)
     alice.create_pod("first", gpus=2)
-    for owner in (
-        a_deployment(alice, "web", replicas=4),
-        a_stateful_set(alice, "db", replicas=3),
-        a_job(alice, "parallel", parallelism=8),
-        a_cron_job(alice, "nightly"),
-    ):
-        alice.client.create(owner, namespace=alice.namespace)
-    is_due(alice, "nightly")
-
     # A StatefulSet waits for its first pod before it creates the second one.
-    wanted = 4 + 1 + 8 + 1
-    until(lambda: _created_by_controllers(alice) == wanted, DEADLINE_S, "every owner has created its pods")
-    never(lambda: _created_by_controllers(alice) != wanted, SOME_SECONDS, "a controller creates pods again")
+    wanted = 1 + 4 + 1 + 8 + 1
+    with Recorder(stage.admin, "pods", alice.namespace) as recorder:
+        for owner in (
+            a_deployment(alice, "web", replicas=4),
+            a_stateful_set(alice, "db", replicas=3),
+            a_job(alice, "parallel", parallelism=8),
+            a_cron_job(alice, "nightly"),
+        ):
+            alice.client.create(owner, namespace=alice.namespace)
+        is_due(alice, "nightly")
+        until(lambda: _created(recorder) == wanted, DEADLINE_S, "every owner has created its pods")
+        never(lambda: _created(recorder) != wanted, SOME_SECONDS, "a controller creates pods again")
     held = [pod for pod in alice.pods() if pod["metadata"]["name"] != "first"]
     assert {*map(reading.reason, held)} == {"ReservationFull"}
     assert all(map(reading.held, held))
@@ -80,6 +82,7 @@ def test_rolling_update_on_a_full_booking_is_told_that_its_own_pods_hold_it(stag
     assert _running(alice) == 2
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_daemon_set_that_brings_the_toleration_is_refused_and_backs_off(stage: Stage) -> None:
     stage.open(2, 2)
     alice = stage.tenant()
@@ -95,6 +98,10 @@ def test_daemon_set_that_brings_the_toleration_is_refused_and_backs_off(stage: S
 
 def _running(tenant: Tenant) -> int:
     return sum(reading.phase(pod) == "Running" for pod in tenant.pods())
+
+
+def _created(recorder: Recorder) -> int:
+    return sum(change.type == "ADDED" for change in recorder.changes())
 
 
 def _created_by_controllers(tenant: Tenant) -> int:

@@ -46,6 +46,7 @@ def _applied(tenant: Tenant) -> dict[str, str]:
     return reading.condition(tenant.reservation(), "Applied")
 
 
+@pytest.mark.usefixtures("stand_in_nodes")
 def test_holders_are_told_when_nodes_fail_under_their_booking_and_when_they_are_back(stage: Stage) -> None:
     stage.open(2, 2)
     alice = stage.tenant()

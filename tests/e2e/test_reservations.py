@@ -57,8 +57,16 @@ def test_a_stamp_is_never_taken_from_the_request(stage: Stage) -> None:
         ({"maxAhead": "2h"}, {"ahead": 3 * HOUR}, "maxAhead is 2h: the latest start now is "),
         ({"namespaces": ["others"]}, {}, "may not reserve "),
         ({"maxUnitsPerNamespace": 3}, {"units": 2}, "maxUnitsPerNamespace is 3"),
+        ({"maxReservationsPerNamespace": 1}, {}, " reservation, maxReservationsPerNamespace is 1"),
     ],
-    ids=["maxDuration", "maxUnitsPerReservation", "maxAhead", "namespaces", "maxUnitsPerNamespace"],
+    ids=[
+        "maxDuration",
+        "maxUnitsPerReservation",
+        "maxAhead",
+        "namespaces",
+        "maxUnitsPerNamespace",
+        "maxReservationsPerNamespace",
+    ],
 )
 def test_limit_is_refused_at_create_and_in_a_dry_run_with_its_name_and_value(
     stage: Stage, limits: dict[str, Any], asked: dict[str, Any], sentence: str
@@ -98,6 +106,7 @@ def test_more_than_is_free_is_warned_of_and_then_denied_with_the_same_sentence(s
     assert "sprint" not in denied["message"]
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_finished_reservation_is_removed_after_keep_finished_and_not_before(stage: Stage) -> None:
     stage.open(4, keepFinished="3s")
     alice = stage.tenant()

@@ -9,26 +9,26 @@ import pytest
 from common.domain import keys
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
-from tests.controlplane.product import Product
 from tests.e2e import reading
 from tests.e2e.forging import fifty_forgeries
 from tests.e2e.stage import DEADLINE_S, Stage
+from tests.e2e.venue import Venue
 
 pytestmark = pytest.mark.controlplane
 
-PRODUCTS = {"hold-policy": "product", "taint-alone": "product_without_hold_policy"}
+VENUES = {"hold-policy": "venue", "taint-alone": "venue_without_hold_policy"}
 
 
-@pytest.fixture(scope="module", params=PRODUCTS)
-def product_without_webhooks(request: pytest.FixtureRequest) -> Iterator[Product]:
-    product: Product = request.getfixturevalue(PRODUCTS[request.param])
-    with product.webhooks_stopped():
-        yield product
+@pytest.fixture(scope="module", params=VENUES)
+def venue_without_webhooks(request: pytest.FixtureRequest) -> Iterator[Venue]:
+    venue: Venue = request.getfixturevalue(VENUES[request.param])
+    with venue.webhooks_stopped():
+        yield venue
 
 
 @pytest.fixture(name="stage")
-def stage_without_webhooks(product_without_webhooks: Product) -> Iterator[Stage]:
-    stage = Stage(product_without_webhooks)
+def stage_without_webhooks(venue_without_webhooks: Venue) -> Iterator[Stage]:
+    stage = venue_without_webhooks.stage()
     yield stage
     stage.close()
 

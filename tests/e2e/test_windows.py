@@ -20,6 +20,7 @@ AHEAD = timedelta(seconds=9)
 PROMPT = timedelta(seconds=1)
 
 
+@pytest.mark.kind
 def test_pod_before_its_window_is_told_until_when_it_waits_and_starts_then(either_stage: Stage) -> None:
     stage = either_stage.open(2)
     alice = stage.tenant()
@@ -39,15 +40,25 @@ def test_pod_before_its_window_is_told_until_when_it_waits_and_starts_then(eithe
     assert alice.event("Pod", "early", "WaitingForReservation")["message"] == reading.sentence(reply.object)
     reasons = sorted(event["reason"] for event in alice.events("Pod", "early"))
     assert reasons == ["RuntimeGuaranteed", "WaitingForReservation"]
+    after = alice.pod("early")
+    assert keys.HELD not in reading.annotations(after)
+    assert keys.HELD_UNTIL not in reading.annotations(after)
+    assert reading.started(after) >= start
 
+
+@pytest.mark.usefixtures("audit_log")
+def test_pod_is_let_in_by_one_write_within_a_second_of_its_window_and_never_before(either_stage: Stage) -> None:
+    stage = either_stage.open(2)
+    alice = stage.tenant()
+    start = stage.now() + timedelta(seconds=5)
+    alice.book_ahead("sprint", 2, start)
+    alice.create_pod("early")
+    alice.runs("early")
     opening = _opening(alice, "early")
     assert start <= opening.received
     assert opening.completed <= start + PROMPT
     binding = stage.cluster.audit.writes("pods", "early", alice.namespace, subresource="binding")[0]
     assert start <= binding.received
-    after = alice.pod("early")
-    assert keys.HELD not in reading.annotations(after)
-    assert keys.HELD_UNTIL not in reading.annotations(after)
 
 
 def _is_told_at_create(stage: Stage, pod: dict[str, object], warnings: tuple[str, ...], start: str) -> None:
@@ -68,6 +79,7 @@ def _opening(tenant: Tenant, name: str) -> AuditEvent:
     return writes[0]
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_every_pod_that_waits_for_one_window_is_let_in_as_far_as_its_units_go(stage: Stage) -> None:
     stage.open(16)
     alice = stage.tenant()
@@ -87,6 +99,7 @@ def test_every_pod_that_waits_for_one_window_is_let_in_as_far_as_its_units_go(st
         alice.waits_for(name, "ReservationFull")
 
 
+@pytest.mark.usefixtures("audit_log")
 def test_window_that_is_over_lets_nobody_in_and_stops_nobody(stage: Stage) -> None:
     stage.open(4)
     alice = stage.tenant()

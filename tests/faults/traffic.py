@@ -100,11 +100,12 @@ class Traffic:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        self._start(self._canary, 2 * TICK_S, 2)
-        self._start(self._attacker, 3 * TICK_S, 3)
+        slower = self.world.slower
+        self._start(self._canary, 2 * TICK_S * slower, 2)
+        self._start(self._attacker, 3 * TICK_S * slower, 3)
         for tenant in self.world.tenants:
-            self._start(self._tenant(tenant), POD_EVERY_S, 1)
-        self._start(self._windows, WINDOW_EVERY_S, 1)
+            self._start(self._tenant(tenant), POD_EVERY_S * slower, 1)
+        self._start(self._windows, WINDOW_EVERY_S * slower, 1)
         for thread in self._threads:
             thread.start()
         return self
@@ -136,12 +137,9 @@ class Traffic:
 
     def _canary(self, number: int) -> None:
         namespace, name = self.world.bob.namespace, f"canary-{self.tag}-{number}"
-        manifest: JsonObject = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": namespace, "labels": {ROLE: "canary"}},
-            "spec": {"containers": [{"name": "main", "image": "busybox"}]},
-        }
+        # Only that it is stored matters; no kubelet shall have work with it.
+        spec = {"nodeSelector": {"faults.test/nowhere": "here"}}
+        manifest = self.world.bob.manifest(name, gpus=0, gpu_class="", labels={ROLE: "canary"}, spec=spec)
         client = self.world.bob.client
         if self.canary.note(name, lambda: _create(client, manifest)):
             _delete(client, namespace, name)

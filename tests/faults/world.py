@@ -58,6 +58,8 @@ class World:
         self.cluster = control_plane
         self.admin = control_plane.admin
         self.brief = brief
+        self.slower = 1.0
+        """By how much the load is less than it might be."""
         self.webhooks: list[Candidate] = []
         self.reconcilers: list[Candidate] = []
         self.resting = threading.Event()

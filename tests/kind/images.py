@@ -50,11 +50,16 @@ def product_image() -> Image:
         return Image.parse(given)
     (version,) = [line.split()[1] for line in (CHART / "Chart.yaml").read_text().splitlines() if "appVersion:" in line]
     image = Image("gpu-reservations", version)
+    build(image, ROOT)
+    return image
+
+
+def build(image: Image, tree: Path, *options: str) -> None:
+    """Make the product's image of a tree of it; the options are for its make."""
     base, python = _base()
     say(f"building {image} from {base}")
-    options = [f"BASE={base}", f"IMAGE={image}", *([f"IMAGE_PYTHON={python}"] if python else [])]
-    run("make", "image", *options, cwd=ROOT)
-    return image
+    named = [f"BASE={base}", f"IMAGE={image}", *([f"IMAGE_PYTHON={python}"] if python else [])]
+    run("make", "image", *named, *options, cwd=tree)
 
 
 def workload_image(folder: Path) -> Image:

@@ -5,20 +5,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, helm
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
-from tests.e2e import reading
+from tests.e2e import reading, untouched
 from tests.kind.cluster import KindCluster
 from tests.kind.images import Image
+from tests.kind.running import run
 
 DEPLOYMENTS: Final = ("gpures-webhook", "gpures-reconciler")
 CRDS: Final = ("gpuclasses.gpures.dev", "gpureservations.gpures.dev")
 LEASE: Final = "gpures-reconciler"
 DEADLINE_S: Final = 120.0
+STOP: Final = """
+for process in /proc/[0-9]*; do
+    grep -q /gpures- $process/cmdline || continue
+    case $(cat $process/cgroup) in *UID*) kill -STOP ${process#/proc/} ;; esac
+done
+true
+"""
+"""Run on a node: stops the program of ours in the pod with this UID."""
 
 
 class Installation:
@@ -30,30 +40,37 @@ class Installation:
         self.admin = cluster.admin
         self.image = image
         self.ready_after_s = 0.0
+        self.stored_before: Mapping[str, str] = {}
+        """What the API server made of some pods when it did not know of us."""
 
-    def install(self) -> None:
-        """Install with the defaults into a restricted namespace, and wait until everything of it is ready."""
+    def look_before(self) -> None:
+        """Create the pods of `untouched` on the cluster as it is."""
+        self.cluster.create_namespace(untouched.NAMESPACE)
+        self.stored_before = {name: text for name, (text, _) in untouched.store_all(self.cluster).items()}
+
+    def install(self, *values: str) -> None:
+        """Install into a restricted namespace, by default with the chart's defaults, and wait until all is ready."""
         self.cluster.create_namespace(NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"})
         started = time.monotonic()
-        self.helm("install", RELEASE, str(CHART), *self._image_values())
+        self.helm("install", RELEASE, str(CHART), *_values(self.image, *values))
         for name in DEPLOYMENTS:
             self.wait_ready(name)
         until(self.certified, DEADLINE_S, "the CA is in every webhook configuration")
         until(self.leader, DEADLINE_S, "a reconciler leads")
         self.ready_after_s = time.monotonic() - started
 
-    def upgrade(self, *values: str) -> None:
-        """The same chart once more, with other values."""
-        sets = [argument for value in values for argument in ("--set", value)]
-        self.helm("upgrade", RELEASE, str(CHART), *self._image_values(), *sets)
-        for name in DEPLOYMENTS:
-            self.wait_ready(name)
+    def ensure(self) -> None:
+        """Install again, if a test has uninstalled."""
+        if not self.installed():
+            self.remove_leavings()
+            self.install()
 
-    def roll_back(self) -> None:
-        """To the revision before."""
-        self.helm("rollback", RELEASE)
+    def upgrade(self, chart: Path = CHART, image: Image | None = None) -> None:
+        """To another chart and image, and wait until everything of it is ready."""
+        self.helm("upgrade", RELEASE, str(chart), *_values(image or self.image))
         for name in DEPLOYMENTS:
             self.wait_ready(name)
+        until(self.leader, DEADLINE_S, "a reconciler leads")
 
     def uninstall(self) -> None:
         """Uninstall, and wait until the pods of the product are gone; the namespace stays, as people have it."""
@@ -66,6 +83,13 @@ class Installation:
             if self.admin.find("customresourcedefinitions.apiextensions.k8s.io", name) is not None:
                 self.admin.delete("customresourcedefinitions.apiextensions.k8s.io", name)
         self.cluster.remove_namespaces([NAMESPACE])
+
+    def leave(self) -> None:
+        """Nothing of this run stays."""
+        if self.installed():
+            self.uninstall()
+        self.remove_leavings()
+        self.cluster.remove_namespaces([untouched.NAMESPACE])
 
     def installed(self) -> bool:
         """Whether helm knows the release."""
@@ -82,6 +106,29 @@ class Installation:
             self.wait_ready(name)
         else:
             until(lambda: not self.pods(name), DEADLINE_S, f"no pod of {name}")
+
+    def kill_pod(self, name: str) -> None:
+        """Without a moment to give up anything."""
+        self.admin.delete("pods", name, NAMESPACE, grace_s=0)
+
+    def replace_pod(self, name: str) -> None:
+        """Kill a pod of the product, and wait until there is another one in its place."""
+        self.kill_pod(name)
+        for deployment in DEPLOYMENTS:
+            self.wait_ready(deployment)
+
+    def freeze(self, name: str) -> None:
+        """Stop the program of a pod as a debugger does: it keeps its sockets and answers nothing."""
+        pod = self.admin.get("pods", name, NAMESPACE)
+        uid = str(pod["metadata"]["uid"]).replace("-", "?")
+        run("docker", "exec", str(pod["spec"]["nodeName"]), "sh", "-c", STOP.replace("UID", uid))
+
+    def spread(self) -> None:
+        """Where both replicas have come onto one node, one of them goes to another."""
+        for deployment in DEPLOYMENTS:
+            pods = self.pods(deployment)
+            if len({pod["spec"].get("nodeName") for pod in pods}) < len(pods):
+                self.replace_pod(str(pods[0]["metadata"]["name"]))
 
     def wait_ready(self, name: str) -> None:
         """Until every replica is of the newest revision and ready."""
@@ -115,8 +162,11 @@ class Installation:
             int(status["restartCount"]) for pod in self.pods() for status in pod["status"].get("containerStatuses", [])
         )
 
-    def _image_values(self) -> Sequence[str]:
-        return ("--set", f"image.repository={self.image.repository}", "--set-string", f"image.tag={self.image.tag}")
+
+def _values(image: Image, *more: str) -> Sequence[str]:
+    given = (f"image.repository={image.repository}", *more)
+    sets = [argument for value in given for argument in ("--set", value)]
+    return (*sets, "--set-string", f"image.tag={image.tag}")
 
 
 def gated(cluster: KindCluster) -> Sequence[str]:

@@ -1,11 +1,12 @@
-"""Writes docs/reference/tested-on.md: one row for each kind of cluster, and every test of the newest run."""
+"""Writes docs/reference/tested-on.md: one row for each kind of cluster, and what the newest run on kind saw."""
 
 # ruff: noqa: TID251 - programs that run for real: they read the environment and watch deadlines
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,17 +20,20 @@ from tests.kind.running import run
 
 PAGE: Final = REFERENCE / "tested-on.md"
 HEAD: Final = """\
-<!-- Written by `make e2e-kind`; do not edit. -->
+<!-- Written by `make e2e-kind` and `make e2e ARGS='-p tests.kind.plain_row'`; do not edit. -->
 # Tested on
 
-One row for each cluster on which the suite `tests/kind` ran with the product's own image and chart; a newer run
-on the same kind of cluster takes its row.
+One row for each kind of cluster; a newer run on the same kind takes its row. `tests/e2e` is one suite for all of them;
+`tests/kind` is what only real kubelets show, with the product's own image and chart.
 
 | Kubernetes | cluster | date (UTC) | commit | result |
 |---|---|---|---|---|
 """
+TESTS: Final = "| test | result | s | measured |\n|---|---|---|---|"
+FILES: Final = "| file | passed | failed | not run | s |\n|---|---|---|---|---|"
 REVISION: Final = '{{index .Config.Labels "org.opencontainers.image.revision"}}'
 ROW: Final = re.compile(r"^\| v\d.*\|$", re.MULTILINE)
+NEWEST: Final = re.compile(r"^## The newest run on kind\n.*", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,54 @@ class About:
 
 
 @dataclass
+class Ended:
+    """How a test ended, and why it was not run if it was not."""
+
+    folder: str
+    file: str
+    name: str
+    outcome: str
+    seconds: float
+    seen: str
+    reason: str
+
+
+@dataclass(eq=False)
 class Outcomes:
     """A pytest plugin that remembers how each test ended."""
 
-    rows: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    tests: dict[str, Ended] = field(default_factory=dict)
     seconds: float = 0.0
+    left_out: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every test had its turn."""
+        return bool(self.tests) and not self.left_out
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self.left_out += len(items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self.left_out += len(getattr(session, "items", ())) - len(self.tests)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test counts once: by its call, or by what went wrong before or after it."""
         self.seconds += report.duration
         if report.when != "call" and report.passed:
             return
-        name = report.nodeid.rpartition("/")[2].replace(".py::test_", ": ").removeprefix("test_").replace("_", " ")
+        folder, _, rest = report.nodeid.removeprefix("tests/").partition("/")
+        file, _, name = rest.partition("::")
+        reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
         seen = "; ".join(
             f"{value} {key}" if key == "seconds" else f"{key}: {value}" for key, value in report.user_properties
         )
-        self.rows[name] = f"| {name} | {report.outcome} | {report.duration:.0f} | {seen} |"
-        self.counts[report.outcome] = self.counts.get(report.outcome, 0) + 1
+        name = name.removeprefix("test_").replace("_", " ")
+        self.tests[report.nodeid] = Ended(folder, file, name, report.outcome, report.duration, seen, reason)
 
     def sentence(self) -> str:
-        counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.counts.items(), reverse=True))
+        counts = Counter(test.outcome for test in self.tests.values())
+        counted = ", ".join(f"{counts[each]} {each}" for each in ("passed", "failed", "skipped") if counts[each])
         return f"{counted or 'nothing ran'} in {self.seconds:.0f} s"
 
 
@@ -82,28 +113,56 @@ def about(cluster: KindCluster, image: str) -> About:
     runtimes = sorted({str(node["status"]["nodeInfo"]["containerRuntimeVersion"]) for node in nodes})
     described = f"kind, {len(nodes)} nodes, {', '.join(runtimes).replace('://', ' ')}"
     built = run("docker", "image", "inspect", "--format", REVISION, image, check=False).stdout.strip()
+    here, state = checkout()
+    commit = f"{here} {state}" if built == here else f"image of {built or 'unknown'}, chart of {here} {state}"
+    return About(cluster.version(), described, today(), commit)
+
+
+def checkout() -> tuple[str, str]:
+    """Its commit, and whether that is all."""
     here = run("git", "rev-parse", "--short", "HEAD", cwd=ROOT, check=False).stdout.strip()
     changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT, check=False).stdout.strip()
-    state = "with changes" if changed else "as committed"
-    commits = (
-        f"{here or 'unknown'} {state}" if built == here else f"image of {built or 'unknown'}, chart of {here} {state}"
-    )
-    moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    return About(cluster.version(), described, moment, commits)
+    return here or "unknown", "with changes" if changed else "as committed"
 
 
-def write(place: About, outcomes: Outcomes, page: Path = PAGE) -> None:
-    """Put the run into the page."""
-    before = ROW.findall(page.read_text()) if page.exists() else []
-    kept = [row for row in before if not place.same_place(row)]
-    page.write_text(render([*kept, place.row(outcomes.sentence())], place, outcomes))
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def render(rows: Sequence[str], place: About, outcomes: Outcomes) -> str:
-    """The whole page."""
-    table = "\n".join(sorted(rows, reverse=True))
-    tests = "\n".join(outcomes.rows.values())
+def write(place: About, outcomes: Outcomes, page: Path = PAGE, *, details: bool = True) -> None:
+    """Put the run into the page; without details what was told of another run stays."""
+    before = page.read_text() if page.exists() else ""
+    kept = [row for row in ROW.findall(before) if not place.same_place(row)]
+    rows = sorted([*kept, place.row(outcomes.sentence())], reverse=True)
+    known = NEWEST.search(before)
+    told = newest(place, list(outcomes.tests.values())) if details else (known[0] if known else "")
+    page.write_text(HEAD + "\n".join(rows) + "\n" + (f"\n{told}" if told else ""))
+
+
+def newest(place: About, tests: Sequence[Ended]) -> str:
+    """What is told of one run."""
+    kind = "\n".join(_row(test) for test in tests if test.folder == "kind")
+    common = [test for test in tests if test.folder != "kind"]
+    files = "\n".join(_file(name, [test for test in common if test.file == name]) for name in _names(common))
+    reasons = Counter(test.reason for test in tests if test.reason)
     return (
-        f"{HEAD}{table}\n\n## The newest run\n\n{place.sentence()}, {place.date}. Seconds are a test's own, "
-        f"without its preparation.\n\n| test | result | s | measured |\n|---|---|---|---|\n{tests}\n"
+        f"## The newest run on kind\n\n{place.sentence()}, {place.date}. Seconds are a test's own, without its "
+        f"preparation.\n\n### What only kind shows\n\n{TESTS}\n{kind}\n\n### The suite for every cluster\n\n"
+        f"{FILES}\n{files}\n\nWhy tests were not run, and how many:\n\n"
+        + "".join(f"- {reason}: {count}\n" for reason, count in reasons.items())
     )
+
+
+def _names(tests: Iterable[Ended]) -> Sequence[str]:
+    return list(dict.fromkeys(test.file for test in tests))
+
+
+def _row(test: Ended) -> str:
+    return f"| {test.name} | {test.outcome} | {test.seconds:.0f} | {test.seen} |"
+
+
+def _file(name: str, tests: Sequence[Ended]) -> str:
+    counts = Counter(test.outcome for test in tests)
+    took = sum(test.seconds for test in tests)
+    shown = name.removeprefix("test_").removesuffix(".py").replace("_", " ")
+    return f"| {shown} | {counts['passed']} | {counts['failed']} | {counts['skipped']} | {took:.0f} |"

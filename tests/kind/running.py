@@ -44,9 +44,9 @@ def run(
     return done
 
 
-def lines(*command: str | Path, deadline_s: float = DEADLINE_S) -> Sequence[str]:
+def lines(*command: str | Path, deadline_s: float = DEADLINE_S, cwd: Path | None = None) -> Sequence[str]:
     """What a program printed."""
-    return run(*command, deadline_s=deadline_s).stdout.split()
+    return run(*command, deadline_s=deadline_s, cwd=cwd).stdout.split()
 
 
 def say(text: str) -> None:

@@ -1,21 +1,22 @@
-"""The stage of the end-to-end tests on kind: the worker is its only GPU node, and its pods really run something."""
+"""The stage of the end-to-end tests on kind: nodes are dressed for it, and its pods really run something."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from common.domain import keys
+from tests.controlplane.audit import AuditLog
+from tests.controlplane.client import Reply
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
 from tests.controlplane.product import Product
 from tests.e2e import reading
-from tests.e2e.stage import DEADLINE_S, Stage, Tenant, at_once
+from tests.e2e.stage import Stage, Tenant
 from tests.kind.cluster import KindCluster
 from tests.kind.images import WORKLOAD
 from tests.kind.installation import Installation
 
+ENFORCED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 RESTRICTED: Final[JsonObject] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -24,16 +25,25 @@ RESTRICTED: Final[JsonObject] = {
 }
 
 
+def runnable(pod: JsonObject, args: tuple[str, ...] = ()) -> JsonObject:
+    """A pod that fits the pod security standard "restricted"; without arguments it stays until it is told to go."""
+    for kind in ("initContainers", "containers"):
+        for container in pod["spec"].get(kind, []):
+            container |= {"image": WORKLOAD, "imagePullPolicy": "IfNotPresent", "args": list(args)}
+            container["securityContext"] = RESTRICTED
+    return pod
+
+
 class KindTenant(Tenant):
     """As everywhere, but with an image that can be started."""
 
     def manifest(self, name: str, gpus: int = 1, *, args: tuple[str, ...] = (), **fields: Any) -> JsonObject:
-        """A pod that fits the pod security standard "restricted"; without arguments it stays until it is told to go."""
-        manifest = super().manifest(name, gpus, **fields)
-        for container in manifest["spec"]["containers"]:
-            container |= {"image": WORKLOAD, "imagePullPolicy": "IfNotPresent", "args": list(args)}
-            container["securityContext"] = RESTRICTED
-        return manifest
+        return runnable(super().manifest(name, gpus, **fields), args)
+
+    def create_pod(self, name: str, gpus: int = 1, *, dry_run: bool = False, **fields: Any) -> Reply:
+        """A pod that has ended stays so, as on stand-in nodes."""
+        fields["spec"] = {"restartPolicy": "Never"} | fields.get("spec", {})
+        return super().create_pod(name, gpus, dry_run=dry_run, **fields)
 
     def evict(self, name: str) -> None:
         """As drains do."""
@@ -44,23 +54,9 @@ class KindTenant(Tenant):
         """Wait until nothing of a pod is stored."""
         until(lambda: self.admin.find("pods", name, self.namespace) is None, deadline_s, f"pod {name} gone")
 
-    def _known(self, name: str, answer: Callable[[JsonObject], bool]) -> None:
-        """Several dry runs at once reach every webhook replica, if there is one."""
-        kind = cast("KindStage", self.stage)
-        probe = self.manifest("probe", annotations={keys.USE_RESERVATION: name})
-        if kind.installation.pods("gpures-webhook"):
-            until(
-                lambda: all(
-                    answer(reply.object)
-                    for reply in at_once(lambda _: self.admin.create(probe, dry_run=True), range(8), threads=8)
-                ),
-                DEADLINE_S,
-                f"every webhook knows reservation {name}",
-            )
-
 
 class KindStage(Stage):
-    """`close` waits until the worker is empty again, for the next one needs it."""
+    """`close` waits until the nodes are empty again, for the next one needs them."""
 
     def __init__(self, installation: Installation) -> None:
         """The product is not ours to start: nothing of it is a process here."""
@@ -72,14 +68,21 @@ class KindStage(Stage):
     def tenant(self, user: str = "alice") -> KindTenant:
         """A user with a namespace of their own, restricted as ordinary ones are."""
         tenant = KindTenant(self, user)
-        label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-        self.admin.patch("namespaces", tenant.namespace, label)
+        self.admin.patch("namespaces", tenant.namespace, {"metadata": {"labels": ENFORCED}})
         self.tenants.append(tenant)
         return tenant
 
+    @property
+    def audit(self) -> AuditLog | None:
+        """It lies on a disk of the API server's node."""
+        return None
+
+    def has_webhooks(self) -> bool:
+        return bool(self.installation.pods("gpures-webhook"))
+
     def close(self) -> None:
         """Take everything away."""
-        self.kind.remove_namespaces([tenant.namespace for tenant in self.tenants])
+        self.kind.empty_namespaces([tenant.namespace for tenant in self.tenants])
         for name in self.classes:
             self._delete("gpuclasses.gpures.dev", name)
         self.kind.nodes.undress()

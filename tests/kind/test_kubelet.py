@@ -7,18 +7,26 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.controlplane.discovery import JsonObject
 from tests.controlplane.polling import until
 from tests.e2e import reading
 from tests.e2e.stage import DEADLINE_S
+from tests.kind.installation import Installation
 from tests.kind.running import Record
 from tests.kind.stage import KindStage, KindTenant
 
 GRACE_S = 6
 SLACK_S = 10
 EVICTIONS = 20
+LIVENESS_S = 90.0
+"""Three failures of 10 s each, and 30 s of grace for who does not listen."""
+RUNS_FOR = "10s"
+"""Long enough to be seen running before it ends by itself."""
 
 
+@pytest.mark.kind
 def test_pod_that_ignores_sigterm_is_gone_within_its_grace(stage: KindStage, record_property: Record) -> None:
     alice = stage.tenant()
     alice.hold_open(units=8)
@@ -37,16 +45,16 @@ def test_pod_that_ignores_sigterm_is_gone_within_its_grace(stage: KindStage, rec
     alice.runs("next")
 
 
+@pytest.mark.kind
 def test_job_that_forgives_disruptions_completes_after_twenty_evictions(
     stage: KindStage, record_property: Record
 ) -> None:
     alice = stage.tenant()
     alice.hold_open(units=EVICTIONS)
     alice.client.create(_forgiving_job(alice, "training"), namespace=alice.namespace)
-    first = until(lambda: _all_running(alice, "training"), 3 * DEADLINE_S, "every index runs")
     started = time.monotonic()
-    for name in first:
-        alice.evict(name)
+    first: set[str] = set()
+    until(lambda: _evicted(alice, "training", first), 3 * DEADLINE_S, "the first pod of every index is evicted")
     until(lambda: _completed(alice, "training"), 8 * DEADLINE_S, "the Job completes")
     record_property("seconds", f"{time.monotonic() - started:.0f}")
     pods = alice.pods("app=training")
@@ -74,6 +82,21 @@ def test_node_that_is_drained_and_comes_back(stage: KindStage) -> None:
     _running_pod(alice, "serving", 2 * DEADLINE_S)
 
 
+def test_webhook_that_hangs_is_taken_out_of_the_service_and_started_anew(
+    installation: Installation, record_property: Record
+) -> None:
+    installation.ensure()
+    name = str(installation.pods("gpures-webhook")[0]["metadata"]["name"])
+    started = time.monotonic()
+    installation.freeze(name)
+    until(lambda: not _ready(installation, name), DEADLINE_S, "the readiness probe notices")
+    record_property("seconds until it gets no reviews", f"{time.monotonic() - started:.0f}")
+    until(
+        lambda: _restarts(installation, name) and _ready(installation, name), LIVENESS_S, "the kubelet starts it anew"
+    )
+    record_property("seconds", f"{time.monotonic() - started:.0f}")
+
+
 def _forgiving_job(tenant: KindTenant, name: str) -> JsonObject:
     """Each index once: between the attempts of one index the Job waits longer and longer, up to ten minutes."""
     rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
@@ -83,9 +106,19 @@ def _forgiving_job(tenant: KindTenant, name: str) -> JsonObject:
         "parallelism": EVICTIONS,
         "backoffLimitPerIndex": 0,
         "podFailurePolicy": {"rules": rules},
-        "template": _template(tenant, name, args=("40s",), spec={"restartPolicy": "Never"}),
+        "template": _template(tenant, name, args=(RUNS_FOR,), spec={"restartPolicy": "Never"}),
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def _ready(installation: Installation, name: str) -> bool:
+    pod = next(pod for pod in installation.pods() if pod["metadata"]["name"] == name)
+    return bool(reading.condition(pod, "Ready").get("status") == "True")
+
+
+def _restarts(installation: Installation, name: str) -> int:
+    pod = next(pod for pod in installation.pods() if pod["metadata"]["name"] == name)
+    return sum(int(status["restartCount"]) for status in pod["status"]["containerStatuses"])
 
 
 def _deployment(tenant: KindTenant, name: str) -> JsonObject:
@@ -112,10 +145,15 @@ def _running_pod(tenant: KindTenant, app: str, deadline_s: float = 2 * DEADLINE_
     return until(running, deadline_s, f"a pod of {app} runs")
 
 
-def _all_running(tenant: KindTenant, app: str) -> list[str]:
-    pods = tenant.pods(f"app={app}")
-    running = [str(pod["metadata"]["name"]) for pod in pods if reading.phase(pod) == "Running"]
-    return running if len(running) == EVICTIONS else []
+def _evicted(tenant: KindTenant, app: str, known: set[str]) -> bool:
+    """Evict whoever has come to run, one pod of each index; `known` grows."""
+    indices = {name.split("-")[1] for name in known}
+    for pod in tenant.pods(f"app={app}"):
+        name = str(pod["metadata"]["name"])
+        if reading.phase(pod) == "Running" and name.split("-")[1] not in indices:
+            tenant.evict(name)
+            known.add(name)
+    return len(known) == EVICTIONS
 
 
 def _completed(tenant: KindTenant, name: str) -> bool:

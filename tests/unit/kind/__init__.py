@@ -1,0 +1,1 @@
+"""What `tests/kind` says of a run, without a cluster."""
