@@ -24,7 +24,7 @@ IMAGE_PLATFORM ?= $(foreach tag,manylinux_2_34 manylinux_2_28 manylinux_2_17 man
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check format test unit component e2e starred demo bench image wheels reference kustomize controlplane go lock clean
+.PHONY: help venv check format test unit pair component e2e starred demo bench image wheels reference kustomize controlplane go lock clean
 
 help: ## list the targets
 	@if [ -t 1 ]; then bold=$$(printf '\033[1m'); plain=$$(printf '\033[0m'); fi; \
@@ -61,10 +61,11 @@ format: venv ## format the code and apply the safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-test: unit controlplane ## every test: unit and property, then component and e2e side by side, then the starred faults
+test: unit pair starred ## every test: unit and property, component and e2e side by side, then the starred faults
+
+pair: controlplane
 	@echo 'make: component and e2e tests, each on a control plane of its own; what they print comes when they end (ten minutes)'
 	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) component e2e
-	@$(MAKE) --no-print-directory starred
 
 unit: venv ## the tests that need no control plane (seconds)
 	$(BIN)/python -m pytest --timeout=20 $(ARGS) tests/unit tests/property
@@ -73,7 +74,7 @@ component: controlplane ## the tests of one part on the real control plane only
 	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/component
 
 e2e: controlplane ## the end-to-end tests only
-	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/e2e
+	$(WITH_GO) $(BIN)/python -m pytest $(if $(TESTED_ON),-p tests.kind.plain_row) $(ARGS) tests/e2e
 
 starred: controlplane ## the faults with a star only, for some seconds each
 	$(WITH_GO) $(BIN)/python -m pytest $(ARGS) tests/faults

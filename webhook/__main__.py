@@ -12,7 +12,7 @@ from certs.files import BadPair, Files, Served, keep_renewed
 from common import config
 from common.adapters import kinds, logs, metrics
 from common.adapters.clock import ServerClock, monotonic
-from common.adapters.clock_probe import keep_clock
+from common.adapters.clock_probe import keep_clock, once_known
 from common.adapters.history import History
 from common.adapters.kube import Kube, connect
 from common.adapters.reflector import Reflector
@@ -90,6 +90,7 @@ async def run(settings: WebhookSettings) -> int:
         poll_s = settings.cert_poll.total_seconds()
         health = supervisor.health
         health.add_ready("caches", lambda: None if replica.synced() else "not every cache has synced yet")
+        health.add_ready("time", once_known(clock))
         health.add_ready("certificate", lambda: _ending(served, clock))
         metrics.CERTIFICATE_DAYS_LEFT.labels("serving").set_function(lambda: served.checked.days_left(clock.now()))
         supervisor.start("probes", serve_probes(health, settings.listen_host, settings.probe_port))

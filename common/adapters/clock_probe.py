@@ -73,5 +73,21 @@ async def learn_time(api: Api, clock: ServerClock, *, patience_s: float = _PATIE
     return True
 
 
+def once_known(clock: ServerClock) -> Callable[[], str | None]:
+    """A readiness check: a process that starts says what is missing until the time is known to the second.
+
+    Not any more when the time comes to be in doubt later: all replicas would be sent away at once, and what they then
+    answer is right without it.
+    """
+    known = False
+
+    def missing() -> str | None:
+        nonlocal known
+        known = known or clock.uncertainty() <= SURE
+        return None if known else "the API server's time is not known to the second yet"
+
+    return missing
+
+
 def _seconds(span: timedelta) -> float:
     return float("inf") if span == timedelta.max else span.total_seconds()

@@ -1,4 +1,4 @@
-"""`make e2e ARGS='-p tests.kind.plain_row'`: the run on the plain control plane puts its row into tested-on.md."""
+"""`make e2e TESTED_ON=1`: the run on the plain control plane puts its row into tested-on.md."""
 
 from __future__ import annotations
 

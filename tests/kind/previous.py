@@ -1,4 +1,4 @@
-"""The release before this one: chart and image of the newest tag, or of the last change before the newest."""
+"""The release before this one: its chart and its image."""
 
 # ruff: noqa: TID251 - programs that run for real: they read the environment and watch deadlines
 
@@ -15,18 +15,9 @@ from typing import Final
 from tests.chart.reference import ROOT
 from tests.kind import images, kinds
 from tests.kind.images import Image
-from tests.kind.running import UnableError, lines, run
+from tests.support.older import PROGRAMS, release_before, unpack
 
-SHIPPED: Final = (
-    "deploy/base",
-    "deploy/chart",
-    "deploy/crds",
-    "deploy/policies",
-    "webhook",
-    "reconciler",
-    "common",
-    "certs",
-)
+SHIPPED: Final = ("deploy/base", "deploy/chart", "deploy/crds", "deploy/policies", *PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -40,13 +31,11 @@ class Previous:
 
 @contextmanager
 def previous() -> Iterator[Previous]:
-    """Its image is kept under the name of its commit: a second run finds it."""
-    revision = _revision()
+    """Its image is kept under the name of its commit: a second run finds it. Raises NoHistoryError."""
+    revision = release_before(*SHIPPED)
     with TemporaryDirectory(prefix="gpures-previous-") as folder:
-        tree = Path(folder)
-        archive = tree / "tree.tar"
-        run("git", "archive", f"--output={archive}", revision, cwd=ROOT)
-        run("tar", "--extract", f"--file={archive}", f"--directory={tree}")
+        tree = Path(folder) / revision
+        unpack(revision, tree)
         image = Image("gpu-reservations", revision)
         if not images.on_this_machine(str(image)):
             # Tools are ours, so that nothing has to be made for one image: its venv stays out of it.
@@ -54,15 +43,3 @@ def previous() -> Iterator[Previous]:
             images.build(image, tree, "--old-file=venv", f"BIN={ROOT / '.venv' / 'bin'}")
         kinds.load(os.environ["GPURES_KIND_CLUSTER"], str(image))
         yield Previous(revision, tree / "deploy" / "chart", image)
-
-
-def _revision() -> str:
-    """A commit, short."""
-    tags = lines("git", "tag", "--list", "v*", "--sort=-version:refname", cwd=ROOT)
-    if tags:
-        return lines("git", "rev-parse", "--short", f"{tags[0]}^{{commit}}", cwd=ROOT)[0]
-    changes = lines("git", "log", "--format=%h", "--max-count=2", "--", *SHIPPED, cwd=ROOT)
-    if len(changes) < 2:
-        message = "this checkout has no history, so there is no release before this one"
-        raise UnableError(message)
-    return changes[1]

@@ -20,7 +20,7 @@ from tests.kind.running import run
 
 PAGE: Final = REFERENCE / "tested-on.md"
 HEAD: Final = """\
-<!-- Written by `make e2e-kind` and `make e2e ARGS='-p tests.kind.plain_row'`; do not edit. -->
+<!-- Written by `make e2e-kind` and `make e2e TESTED_ON=1`; do not edit. -->
 # Tested on
 
 One row for each kind of cluster; a newer run on the same kind takes its row. `tests/e2e` is one suite for all of them;
@@ -103,7 +103,9 @@ class Outcomes:
 
     def sentence(self) -> str:
         counts = Counter(test.outcome for test in self.tests.values())
-        counted = ", ".join(f"{counts[each]} {each}" for each in ("passed", "failed", "skipped") if counts[each])
+        counts["left out of a short run"] = self.left_out
+        told = ("passed", "failed", "skipped", "left out of a short run")
+        counted = ", ".join(f"{counts[each]} {each}" for each in told if counts[each])
         return f"{counted or 'nothing ran'} in {self.seconds:.0f} s"
 
 
@@ -121,7 +123,8 @@ def about(cluster: KindCluster, image: str) -> About:
 def checkout() -> tuple[str, str]:
     """Its commit, and whether that is all."""
     here = run("git", "rev-parse", "--short", "HEAD", cwd=ROOT, check=False).stdout.strip()
-    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT, check=False).stdout.strip()
+    status = ("git", "status", "--porcelain", "--untracked-files=no", "--", ".", f":(exclude){PAGE.relative_to(ROOT)}")
+    changed = run(*status, cwd=ROOT, check=False).stdout.strip()
     return here or "unknown", "with changes" if changed else "as committed"
 
 

@@ -12,8 +12,9 @@ from tests.e2e import reading
 from tests.e2e.history import History
 from tests.e2e.stage import DEADLINE_S
 from tests.kind.previous import Previous, previous
-from tests.kind.running import Record, UnableError
+from tests.kind.running import Record
 from tests.kind.stage import KindStage, KindTenant
+from tests.support.older import NoHistoryError
 
 pytestmark = pytest.mark.kind
 
@@ -23,7 +24,7 @@ def before() -> Iterator[Previous]:
     with ExitStack() as stack:
         try:
             yield stack.enter_context(previous())
-        except UnableError as reason:
+        except NoHistoryError as reason:
             pytest.skip(str(reason))
 
 

@@ -15,21 +15,34 @@ class NoHistoryError(RuntimeError):
     """This tree does not know where it comes from: no git, no repository, or a clone of one commit."""
 
 
-def older(folder: Path, *parts: str) -> Path:
-    """Unpack these parts as they were before the last commit that changed any of them.
+def release_before(*parts: str) -> str:
+    """The commit of the newest tag; without one, the last but one of those that changed any of the parts. Short.
 
-    The folder that it returns is named by the commit. Raises NoHistoryError.
+    Raises NoHistoryError.
     """
+    tags = _git("tag", "--list", "v*", "--sort=-version:refname").decode().split()
+    if tags:
+        return _git("rev-parse", "--short", f"{tags[0]}^{{commit}}").decode().strip()
     commits = _git("log", "-2", "--format=%h", "--", *parts).decode().split()
     if len(commits) < 2:
         message = f"this clone knows {len(commits)} commits that changed {', '.join(parts)}; two are needed"
         raise NoHistoryError(message)
-    target = folder / commits[-1]
-    if not target.exists():
-        target.mkdir(parents=True)
-        archive = _git("archive", commits[-1], *parts)
-        subprocess.run([shutil.which("tar") or "tar", "-x", "-C", str(target)], input=archive, check=True)
-    return target
+    return commits[-1]
+
+
+def older(folder: Path, *parts: str) -> Path:
+    """Unpack these parts of the release before this one, into a folder named by its commit. Raises NoHistoryError."""
+    commit = release_before(*parts)
+    if not (folder / commit).exists():
+        unpack(commit, folder / commit, *parts)
+    return folder / commit
+
+
+def unpack(commit: str, target: Path, *parts: str) -> None:
+    """Put the parts, or all there is, into a new folder."""
+    target.mkdir(parents=True)
+    archive = _git("archive", commit, *parts)
+    subprocess.run([shutil.which("tar") or "tar", "-x", "-C", str(target)], input=archive, check=True)
 
 
 def _git(*arguments: str) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 
 from common.adapters.answers import Answer
 from common.adapters.clock import ServerClock
-from common.adapters.clock_probe import EVERY_S, NARROW, keep_clock, learn_time
+from common.adapters.clock_probe import EVERY_S, NARROW, keep_clock, learn_time, once_known
 from common.domain.errors import OutcomeUnknown
 from common.domain.time import SURE
 from tests.support.builders import NINE
@@ -70,3 +70,15 @@ async def test_asking_until_the_time_is_known_ends_though_all_answers_differ() -
     world = World()
     world.clock.sample(NINE + timedelta(hours=5), world.mono, world.mono)
     assert not await learn_time(world, world.clock, patience_s=0.0)  # type: ignore[arg-type]
+
+
+async def test_a_process_is_ready_once_the_time_is_known_and_stays_so_in_a_dispute() -> None:
+    world = World()
+    missing = once_known(world.clock)
+    assert missing() is not None
+    with pytest.raises(asyncio.CancelledError):
+        await keep_clock(world, world.clock, sleep=world.sleep)  # type: ignore[arg-type]
+    assert missing() is None
+    world.clock.sample(NINE + timedelta(hours=2), world.mono - 0.004, world.mono)
+    assert world.clock.uncertainty() > SURE
+    assert missing() is None
