@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 import structlog
 
@@ -33,14 +32,15 @@ class Terms:
             self._changed.clear()
             term = asyncio.ensure_future(lead())
             change = asyncio.ensure_future(self._changed.wait())
-            await asyncio.wait({term, change}, return_when=asyncio.FIRST_COMPLETED)
-            change.cancel()
-            if term.done():
-                await self._ended(term)
-            else:
+            try:
+                await asyncio.wait({term, change}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                change.cancel()
                 term.cancel()
-                with suppress(asyncio.CancelledError):
-                    await term
+            # Not `await term`: to swallow its cancellation would swallow one of ours that comes meanwhile.
+            await asyncio.wait({term})
+            if not term.cancelled():
+                await self._ended(term)
 
     async def _ended(self, term: asyncio.Future[None]) -> None:
         """A term ends by itself only when its beginning failed; anything else is a fault that must be seen."""

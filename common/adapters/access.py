@@ -7,7 +7,7 @@ import asyncio
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -79,8 +79,7 @@ async def load(settings: KubeSettings) -> AsyncIterator[Access]:
     finally:
         if renewal is not None:
             renewal.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewal
+            await asyncio.wait({renewal})
 
 
 def access(configuration: Configuration) -> Access:

@@ -28,6 +28,7 @@ class RunningPod:
     child: Child
     host: str
     container: JsonObject
+    tree: Path = ROOT
 
     def port(self, name: str) -> int:
         return next(int(port["containerPort"]) for port in self.container["ports"] if port["name"] == name)
@@ -70,7 +71,7 @@ def run(
     command: list[str] = [str(word) for word in [*container["command"], *container.get("args", [])]]
     command[0] = str(Path(sys.executable).parent / command[0])
     child = cluster.run(name, command, env=environment, cwd=programs)
-    return RunningPod(child, host, container)
+    return RunningPod(child, host, container, programs)
 
 
 def _value(entry: JsonObject, pod_name: str) -> str:
