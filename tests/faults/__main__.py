@@ -20,6 +20,7 @@ from tests.faults.runner import Outcome, run
 from tests.faults.table import FAULTS, Fault, by_id
 from tests.faults.timing import wall
 from tests.faults.world import World
+from tests.support.older import PROGRAMS
 
 INTERRUPTED = 130
 
@@ -28,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Break everything, one at a time.")
     parser.add_argument("names", nargs="*", metavar="fault", help="of F1 … F42; all without any")
     parser.add_argument("--brief", action="store_true", help="each fault lasts as long as in make test")
-    parser.add_argument("--page", action="store_true", help="write the page though only some were asked for")
+    parser.add_argument("--page", action="store_true", help="some were asked for: renew their rows of the page")
     arguments = parser.parse_args()
     try:
         wanted = by_id(arguments.names) if arguments.names else FAULTS
@@ -47,8 +48,8 @@ def main() -> int:
         _say("interrupted, everything is stopped")
         return INTERRUPTED
     if arguments.page or not arguments.names:
-        length = "brief run, faults last for seconds" if arguments.brief else "full run"
-        report.write(outcomes, f"{wall():%Y-%m-%d %H:%M} UTC, commit {_commit()}, {length}")
+        length = "brief" if arguments.brief else "full"
+        report.write(outcomes, report.Run(f"{wall():%Y-%m-%d %H:%M}", _commit(), length))
         _say(f"written to {report.PAGE}")
     return 0 if all(outcome.held for outcome in outcomes.values()) else 1
 
@@ -81,10 +82,13 @@ def _told(outcome: Outcome) -> None:
 
 def _commit() -> str:
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        ["git", "-C", str(root), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *PROGRAMS)
+    return f"{git('rev-parse', '--short', 'HEAD') or 'unknown'}{' with changes' if changed else ''}"
 
 
 def _say(text: str) -> None:

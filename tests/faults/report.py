@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +14,9 @@ from tests.faults.runner import Outcome
 from tests.faults.table import FAULTS, Fault
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
-COLUMNS: Final = ("", "Fault", "Staged as", "Held", "Recovered in", "Worst canary", "Lost")
+COLUMNS: Final = ("", "Fault", "Staged as", "Held", "Recovered in", "Worst canary", "Lost", "Run (UTC)")
+ROW: Final = r"^\| {name} .*\|$"
+NOTE: Final = r"^- {name}: .*$"
 HEAD: Final = """\
 # Faults
 
@@ -37,32 +41,53 @@ code with the product replays every stored version of every pod and reservation:
 *Recovered in* is the longer of two waits: from the end of the fault (or the start of a window booked afterwards, if
 that is later) until its pod was let in, and from the creation of a new pod until it was. *Worst canary* is the slowest
 create that succeeded. Times depend on the machine and on what else it does: bounds are stretched by its load per CPU,
-which ends the notes of each fault. A star marks the faults that `pytest tests/faults` runs, for a shorter time.
+which ends the notes of each fault. A star marks the faults that `make test` runs as well, for a shorter time. Each row
+has the run that it is from: `make faults ARGS="F15 F18 --page"` renews two of them.
 
 """
 
 
-def write(outcomes: Mapping[str, Outcome], when: str) -> None:
-    PAGE.write_text(page(outcomes, when))
+@dataclass(frozen=True)
+class Run:
+    """When, on which commit (and whether that was all), and how long its faults lasted."""
+
+    when: str
+    commit: str
+    length: str
+
+    def __str__(self) -> str:
+        return f"{self.when}, {self.commit}, {self.length}"
 
 
-def page(outcomes: Mapping[str, Outcome], when: str) -> str:
-    """`when`: the instant, the commit, and how long faults lasted."""
-    ran = list(outcomes.values())
-    held = sum(outcome.held for outcome in ran)
-    loads = sorted(outcome.load for outcome in ran) or [0.0]
+def write(outcomes: Mapping[str, Outcome], run: Run) -> None:
+    """A fault that was not asked for keeps the row and the note of its newest run."""
+    before = PAGE.read_text() if PAGE.exists() else ""
+    PAGE.write_text(page(outcomes, run, before))
+
+
+def page(outcomes: Mapping[str, Outcome], run: Run, before: str = "") -> str:
+    """The whole page; `before` is what it was."""
+    rows = {fault.id: _kept(ROW, fault.id, before) for fault in FAULTS if fault.stage}
+    notes = {fault.id: _kept(NOTE, fault.id, before) for fault in FAULTS if fault.stage}
+    for name, outcome in outcomes.items():
+        rows[name] = _row([*_cells(outcome.fault, outcome), str(run)])
+        notes[name] = _note(outcome)
+    table = [rows.get(fault.id) or _row([*_cells(fault, None), ""]) for fault in FAULTS]
+    ran = [row for row in table if "| not run |" not in row]
+    held = sum("| yes |" in row for row in ran)
     told = (
-        f"{when}, {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}, "
-        f"load per CPU {loads[0]:.1f} to {loads[-1]:.1f}: {len(ran)} faults run, {held} held, "
-        f"{len(FAULTS) - len(ran)} not run.\n\n"
+        f"{len(ran)} faults of {len(FAULTS)} run, {held} held. {os.cpu_count()} CPUs, "
+        f"{platform.system()} {platform.machine()}.\n\n"
     )
-    rows = [
-        _row(COLUMNS),
-        _row(["---"] * len(COLUMNS)),
-        *(_row(_cells(fault, outcomes.get(fault.id))) for fault in FAULTS),
-    ]
-    notes = [line for fault in FAULTS if fault.id in outcomes for line in _notes(outcomes[fault.id])]
-    return HEAD + told + "\n".join(rows) + "\n\n## Notes\n\n" + "\n".join(notes) + "\n"
+    head = [_row(COLUMNS), _row(["---"] * len(COLUMNS))]
+    return (
+        HEAD + told + "\n".join([*head, *table]) + "\n\n## Notes\n\n" + "\n".join(filter(None, notes.values())) + "\n"
+    )
+
+
+def _kept(pattern: str, name: str, before: str) -> str:
+    found = re.search(pattern.format(name=name), before, re.MULTILINE)
+    return found[0] if found else ""
 
 
 def _cells(fault: Fault, outcome: Outcome | None) -> Sequence[str]:
@@ -81,14 +106,14 @@ def _cells(fault: Fault, outcome: Outcome | None) -> Sequence[str]:
     )
 
 
-def _notes(outcome: Outcome) -> Sequence[str]:
+def _note(outcome: Outcome) -> str:
     told = [
         f"{outcome.canaries} canaries, {outcome.attacks} attacks in {outcome.took_s:.0f} s",
         *outcome.notes,
         *(f"**{violation}**" for violation in outcome.violations[:5]),
         f"load per CPU {outcome.load:.1f}",
     ]
-    return [f"- {outcome.fault.id}: {'; '.join(told)}"]
+    return f"- {outcome.fault.id}: {'; '.join(told)}".replace("\n", " ")
 
 
 def _row(cells: Sequence[str]) -> str:
