@@ -1,6 +1,7 @@
 """`python -m tests.kind [pytest arguments]`: the suite on a kind cluster, made for it unless one is given.
 
-KUBECONFIG or KIND_CLUSTER: use this cluster. KIND_NODE_IMAGE: another node image. IMAGE: a ready image of the product.
+KUBECONFIG or KIND_CLUSTER: use this cluster. KIND_NODE_IMAGE, KIND_CONFIG: make one with another node image, or from
+another file than deploy/kind/cluster.yaml. IMAGE: a ready image of the product.
 BASE: another base for the one that is built. KEEP=1: leave everything standing. TESTED_ON=1: a run of some tests, too,
 gets its row in docs/reference/tested-on.md.
 """

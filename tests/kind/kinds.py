@@ -72,10 +72,11 @@ def create(folder: Path) -> tuple[str, Path]:
     image = os.environ.get("KIND_NODE_IMAGE")
     say(f"creating cluster {NAME}")
     options = ["--image", image] if image else []
+    config = os.environ.get("KIND_CONFIG") or CONFIG
     kubeconfig = folder / "created.kubeconfig"
     try:
         run(
-            *(kind(), "create", "cluster", "--name", NAME, "--config", CONFIG, "--wait", "180s"),
+            *(kind(), "create", "cluster", "--name", NAME, "--config", config, "--wait", "180s"),
             *("--kubeconfig", kubeconfig),
             *options,
         )
