@@ -246,7 +246,7 @@ class ClusterState:
 
     def _promised(self, pod: PodView) -> bool:
         """Its reservation has its claim and is not over: nothing to look at, of thousands that are being placed."""
-        held = self.reservations.get(ObjectKey(pod.namespace, pod.annotations.get(keys.BOOKING_REFERENCE, "")))
+        held = self.reservations.get(pod.booking)
         return held is not None and held.phase in OPENABLE and pod.token in held.claims
 
     def _touch_unplaced(self, concerned: Callable[[Work], bool]) -> None:

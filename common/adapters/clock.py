@@ -183,11 +183,10 @@ class ServerClock:
 
     def _state_at(self, mono: float) -> State:
         """Bounds grow with time, because clocks drift apart."""
-        at, known, claim, *_ = self._state
-        by = self._drift * max(0.0, mono - at)
-        return self._state._replace(
-            at=max(mono, at), known=known and known.widened(by), claim=claim and claim.widened(by)
-        )
+        state = self._state
+        by = self._drift * max(0.0, mono - state.at)
+        known, claim = state.known and state.known.widened(by), state.claim and state.claim.widened(by)
+        return state._replace(at=max(mono, state.at), known=known, claim=claim)
 
     def _taken(self, state: State, new: Bounds, age_s: float) -> State:
         at, known, claim, samples, since = state
@@ -211,10 +210,11 @@ class ServerClock:
 
     def _agreed(self, one: Bounds, new: Bounds, age_s: float) -> Bounds | None:
         """What both allow, or either where they differ by less than a clock that was set; None where by more."""
-        both = one.intersected(self._fresh(new, age_s))
+        fresh = self._fresh(new, age_s)
+        both = one.intersected(fresh)
         if both is not None:
             return both
-        missed_by = one.gap(self._fresh(new, age_s))
+        missed_by = one.gap(fresh)
         if missed_by >= _LEAST_STEP_S:
             return None
         self.contradictions += 1

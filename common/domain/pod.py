@@ -109,6 +109,11 @@ class PodView:
         return Token(token) if token else None
 
     @property
+    def booking(self) -> ObjectKey:
+        """The reservation that it was let in under; without a name where it was not."""
+        return ObjectKey(self.namespace, self.annotations.get(keys.BOOKING_REFERENCE, ""))
+
+    @property
     def admitted(self) -> bool:
         """Has our exact toleration and no gate of ours: the scheduler may place it on the class's nodes."""
         return not self.gated and Toleration(keys.TAINT, "Equal", self.class_label, "NoSchedule") in self.tolerations

@@ -183,7 +183,7 @@ def ended_early(reservation: Reservation, pods: int) -> str:
 
 def unplaced(pod: PodView, over: Reservation | None, display: Display) -> str:
     """Why a pod that was let in and never placed is deleted; `over` is its reservation, where it is still there."""
-    name = pod.annotations.get(keys.BOOKING_REFERENCE, "")
+    name = pod.booking.name
     since = f" since {display.instant(over.finished)}" if over is not None and over.finished is not None else ""
     again = f"{pod.owner} makes a new one, which waits" if pod.owner else "create it again and it waits"
     return (

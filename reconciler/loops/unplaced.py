@@ -7,11 +7,10 @@ from datetime import timedelta
 import structlog
 
 from common.adapters.metrics import UNPLACED_DELETED
-from common.domain import keys
 from common.domain.errors import Conflict, MalformedObject, NotFound
 from common.domain.gpu_class import GpuClass
 from common.domain.pod import PodView
-from common.domain.reservation import ObjectKey, Reservation
+from common.domain.reservation import Reservation
 from common.domain.time import Instant
 from common.domain.unplaced import overdue
 from reconciler.loops.telling import Tellings
@@ -56,7 +55,7 @@ class Unplaced:
         if len(going) < len(over):
             world.agenda.put(work, world.now + SECOND)
         named = {r.key: r for r in reservations}
-        await all_of(self._delete(pod, named.get(_reservation_of(pod))) for pod in going)
+        await all_of(self._delete(pod, named.get(pod.booking)) for pod in going)
 
     async def _look(self, gpu_class: GpuClass, namespace: str) -> tuple[GpuClass, Sequence[Reservation]] | None:
         """Read anew what the informers' view says, right before what cannot be undone (R3); None is unknown (R4)."""
@@ -88,7 +87,3 @@ class Unplaced:
         if self._since is None or not self._since <= now < self._since + SECOND:
             self._since, self._left = now, PER_SECOND
         return self._left
-
-
-def _reservation_of(pod: PodView) -> ObjectKey:
-    return ObjectKey(pod.namespace, pod.annotations.get(keys.BOOKING_REFERENCE, ""))
